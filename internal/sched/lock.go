@@ -1,0 +1,218 @@
+package sched
+
+import (
+	"context"
+	"sync"
+)
+
+// waitList is a FIFO of waiters. Its user's lock guards it.
+type waitList struct{ head, tail *Waiter }
+
+func (l *waitList) push(w *Waiter) {
+	w.next, w.got = nil, false
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+}
+
+func (l *waitList) pop() *Waiter {
+	w := l.head
+	if w == nil {
+		return nil
+	}
+	l.head = w.next
+	if l.head == nil {
+		l.tail = nil
+	}
+	w.next = nil
+	return w
+}
+
+func (l *waitList) remove(w *Waiter) {
+	var prev *Waiter
+	for x := l.head; x != nil; prev, x = x, x.next {
+		if x != w {
+			continue
+		}
+		if prev == nil {
+			l.head = w.next
+		} else {
+			prev.next = w.next
+		}
+		if l.tail == w {
+			l.tail = prev
+		}
+		w.next = nil
+		return
+	}
+}
+
+// Sem is a counting semaphore, served in order of arrival.
+type Sem struct {
+	s     *Sched
+	what  string
+	mu    sync.Mutex
+	n     int
+	waits waitList
+}
+
+// NewSem makes a semaphore with n units; what names a unit in reports.
+func (s *Sched) NewSem(what string, n int) *Sem { return &Sem{s: s, what: what, n: n} }
+
+// TryAcquire takes n units if they are there and nobody waits.
+func (m *Sem) TryAcquire(n int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waits.head != nil || m.n < n {
+		return false
+	}
+	m.n -= n
+	return true
+}
+
+// Acquire takes n units, waiting for them.
+func (m *Sem) Acquire(ctx context.Context, n int) error {
+	m.mu.Lock()
+	if m.waits.head == nil && m.n >= n {
+		m.n -= n
+		m.mu.Unlock()
+		return nil
+	}
+	w := m.s.getWaiter(m.what)
+	w.n = n
+	m.waits.push(w)
+	m.mu.Unlock()
+	err := w.Wait(ctx)
+	if err != nil {
+		m.mu.Lock()
+		if w.got { // handed over in the same moment: keep it
+			m.mu.Unlock()
+			return nil // w is not re-used: its wake may still come
+		}
+		m.waits.remove(w)
+		m.grant()
+		m.mu.Unlock()
+	}
+	m.s.putWaiter(w)
+	return err
+}
+
+// Release gives n units back; a negative n takes units away (the count may fall
+// below zero until others release theirs).
+func (m *Sem) Release(n int) {
+	m.mu.Lock()
+	m.n += n
+	m.grant()
+	m.mu.Unlock()
+}
+
+// Free is the number of units that nobody holds.
+func (m *Sem) Free() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.n
+}
+
+func (m *Sem) grant() {
+	for w := m.waits.head; w != nil && m.n >= w.n; w = m.waits.head {
+		m.waits.pop()
+		m.n -= w.n
+		w.got = true
+		w.Wake()
+	}
+}
+
+// Mutex is a lock that may be held while its holder waits; it is handed over
+// in order of arrival.
+type Mutex struct{ sem *Sem }
+
+// NewMutex makes a lock; what names it in reports ("the inode lock of /a").
+func (s *Sched) NewMutex(what string) *Mutex { return &Mutex{s.NewSem(what, 1)} }
+
+// Lock waits for the lock.
+func (m *Mutex) Lock(ctx context.Context) error { return m.sem.Acquire(ctx, 1) }
+
+// TryLock takes the lock if it is free.
+func (m *Mutex) TryLock() bool { return m.sem.TryAcquire(1) }
+
+// Unlock gives the lock to the next that waits.
+func (m *Mutex) Unlock() { m.sem.Release(1) }
+
+// Group counts tasks and waits for their end.
+type Group struct {
+	s     *Sched
+	what  string
+	mu    sync.Mutex
+	n     int
+	waits waitList
+}
+
+// NewGroup makes a group; what names it in reports.
+func (s *Sched) NewGroup(what string) *Group { return &Group{s: s, what: what} }
+
+// Go starts a task of the group.
+func (g *Group) Go(name string, f func()) {
+	g.Add(1)
+	g.s.Go(name, func() {
+		defer g.Done()
+		f()
+	})
+}
+
+// Add counts n more.
+func (g *Group) Add(n int) {
+	g.mu.Lock()
+	g.n += n
+	g.mu.Unlock()
+}
+
+// Done counts one less, and wakes those who wait at zero.
+func (g *Group) Done() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.n--; g.n < 0 {
+		panic("sched: negative Group " + g.what)
+	}
+	if g.n == 0 {
+		for w := g.waits.pop(); w != nil; w = g.waits.pop() {
+			w.got = true
+			w.Wake()
+		}
+	}
+}
+
+// Count is how many have not ended.
+func (g *Group) Count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.n
+}
+
+// Wait waits until the count is zero.
+func (g *Group) Wait(ctx context.Context) error {
+	g.mu.Lock()
+	if g.n == 0 {
+		g.mu.Unlock()
+		return nil
+	}
+	w := g.s.getWaiter(g.what)
+	g.waits.push(w)
+	g.mu.Unlock()
+	err := w.Wait(ctx)
+	if err != nil {
+		g.mu.Lock()
+		got := w.got
+		if !got {
+			g.waits.remove(w)
+		}
+		g.mu.Unlock()
+		if got {
+			return nil
+		}
+	}
+	g.s.putWaiter(w)
+	return err
+}

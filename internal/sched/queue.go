@@ -1,0 +1,122 @@
+package sched
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrQueueClosed is what Pop returns from a closed, empty queue.
+var ErrQueueClosed = errors.New("sched: queue closed")
+
+// Queue is an unbounded FIFO. Push never waits; Pop waits for an item, those who
+// wait being served in order. Its storage grows to the largest length and is kept.
+type Queue[T any] struct {
+	s      *Sched
+	what   string
+	mu     sync.Mutex
+	ring   []T // a power of two
+	head   int
+	n      int
+	waits  waitList
+	closed bool
+}
+
+// NewQueue makes a queue; what names an item in reports ("a call to serve").
+func NewQueue[T any](s *Sched, what string) *Queue[T] {
+	return &Queue[T]{s: s, what: what, ring: make([]T, 16)}
+}
+
+// Push adds v; false if the queue is closed.
+func (q *Queue[T]) Push(v T) bool {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return false
+	}
+	if q.n == len(q.ring) {
+		r := make([]T, 2*len(q.ring))
+		for i := range q.n {
+			r[i] = q.ring[(q.head+i)&(len(q.ring)-1)]
+		}
+		q.ring, q.head = r, 0
+	}
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = v
+	q.n++
+	w := q.waits.pop()
+	if w != nil {
+		w.got = true
+		w.Wake()
+	}
+	q.mu.Unlock()
+	return true
+}
+
+func (q *Queue[T]) take() T {
+	var zero T
+	v := q.ring[q.head]
+	q.ring[q.head] = zero
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	return v
+}
+
+// TryPop takes the first item if there is one.
+func (q *Queue[T]) TryPop() (v T, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == 0 {
+		return v, false
+	}
+	return q.take(), true
+}
+
+// Pop takes the first item, waiting for one.
+func (q *Queue[T]) Pop(ctx context.Context) (T, error) {
+	var zero T
+	for {
+		q.mu.Lock()
+		if q.n > 0 {
+			v := q.take()
+			q.mu.Unlock()
+			return v, nil
+		}
+		if q.closed {
+			q.mu.Unlock()
+			return zero, ErrQueueClosed
+		}
+		w := q.s.getWaiter(q.what)
+		q.waits.push(w)
+		q.mu.Unlock()
+		if err := w.Wait(ctx); err != nil {
+			q.mu.Lock()
+			if !w.got {
+				q.waits.remove(w)
+			} else if x := q.waits.pop(); x != nil { // our wake goes to the next
+				x.got = true
+				x.Wake()
+			}
+			q.mu.Unlock()
+			return zero, err
+		}
+		q.s.putWaiter(w)
+	}
+}
+
+// Len is the number of items.
+func (q *Queue[T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n
+}
+
+// Close ends the queue: Push fails, Pop takes what is left and then fails.
+func (q *Queue[T]) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for w := q.waits.pop(); w != nil; w = q.waits.pop() {
+		w.got = true
+		w.Wake()
+	}
+}
