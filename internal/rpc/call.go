@@ -87,6 +87,6 @@ func ConsumeMsgType(b []byte) (xid uint32, t MsgType, n int) {
 }
 
 func (c *Call) String() string {
-	return fmt.Sprintf("CALL xid=%#08x prog=%d vers=%d proc=%d cred=%v verf=%v",
+	return fmt.Sprintf("CALL xid=0x%08x prog=%d vers=%d proc=%d cred=%v verf=%v",
 		c.XID, c.Prog, c.Vers, c.Proc, &c.Cred, &c.Verf)
 }

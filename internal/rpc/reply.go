@@ -111,6 +111,9 @@ func AppendReply(b []byte, p *Reply) []byte {
 	return b
 }
 
+// successTail is what follows the XID: REPLY, MSG_ACCEPTED, AUTH_NONE, no body, SUCCESS.
+var successTail = [SuccessLen - 4]byte{3: byte(REPLY)}
+
 // AppendReplySuccess encodes the header of a SUCCESS with an AUTH_NONE verifier, SuccessLen bytes.
 func AppendReplySuccess(b []byte, xid uint32) []byte {
 	b = xdr.AppendUint32(b, xid)
@@ -143,7 +146,7 @@ func ConsumeReply(b []byte, p *Reply) (n int, err error) {
 }
 
 func (p *Reply) String() string {
-	s := fmt.Sprintf("REPLY xid=%#08x ", p.XID)
+	s := fmt.Sprintf("REPLY xid=0x%08x ", p.XID)
 	mismatch := fmt.Sprintf("low=%d high=%d", p.Low, p.High)
 	switch {
 	case p.Stat != MSG_ACCEPTED && p.Reject == RPC_MISMATCH:

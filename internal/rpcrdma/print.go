@@ -10,7 +10,7 @@ import (
 // with no segment shows as reply=[].
 func (h *Header) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%v xid=%#08x vers=%d credits=%d", h.Proc, h.XID, h.Vers, h.Credits)
+	fmt.Fprintf(&s, "%v xid=0x%08x vers=%d credits=%d", h.Proc, h.XID, h.Vers, h.Credits)
 	switch {
 	case h.Proc == RDMA_ERROR:
 		s.WriteByte(' ')

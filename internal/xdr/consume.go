@@ -56,9 +56,10 @@ func ConsumeOpaque(b []byte, limit int) (v []byte, n int) {
 	return v, n + m
 }
 
-// ConsumeFixedOpaque decodes fixed-length opaque data of size bytes. v aliases b; its capacity ends with it.
+// ConsumeFixedOpaque decodes fixed-length opaque data of size bytes. v aliases b, and its capacity ends with
+// it; a size that does not fit an int, and so is negative, is too long.
 func ConsumeFixedOpaque(b []byte, size int) (v []byte, n int) {
-	if size > len(b) || Pad(size) > len(b)-size {
+	if uint(size) > uint(len(b)) || Pad(size) > len(b)-size {
 		return nil, short
 	}
 	return b[:size:size], size + Pad(size)

@@ -134,5 +134,5 @@ func (r *Reader) Count(field string, size, limit int) int {
 	return int(v)
 }
 
-// Since gives the input from offset off up to the next item; it aliases the input.
-func (r *Reader) Since(off int) []byte { return r.buf[off:r.off:r.off] }
+// Span gives the input from offset start to offset end, both already passed; it aliases the input.
+func (r *Reader) Span(start, end int) []byte { return r.buf[start:end:end] }
