@@ -117,7 +117,7 @@ var successTail = [SuccessLen - 4]byte{3: byte(REPLY)}
 // AppendReplySuccess encodes the header of a SUCCESS with an AUTH_NONE verifier, SuccessLen bytes.
 func AppendReplySuccess(b []byte, xid uint32) []byte {
 	b = xdr.AppendUint32(b, xid)
-	return append(b, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	return append(b, successTail[:]...)
 }
 
 // ConsumeReply decodes a reply header and gives its length; the results are b[n:].
