@@ -55,10 +55,11 @@ func (p *Pages) Len() int {
 // PageReader lends the memory that holds a file's data, so that a READ is sent
 // from where the data lies.
 type PageReader interface {
-	// ReadPages fills out with up to n bytes at off. The pages do not change
+	// ReadPages appends up to n bytes at off to out. The pages do not change
 	// and are not reused before ReleasePages: a write meanwhile goes elsewhere.
 	ReadPages(ctx context.Context, id ID, off uint64, n int, out *Pages, a *Attr) (eof bool, err error)
-	// ReleasePages gives pages back, those of ReadPages or unused ones of GrabPages.
+	// ReleasePages gives pages back, those of ReadPages or unused ones of GrabPages,
+	// and resets p.
 	ReleasePages(p *Pages)
 }
 
@@ -66,10 +67,10 @@ type PageReader interface {
 // and which then becomes the file's.
 type PageWriter interface {
 	PageReader
-	// GrabPages fills out with exactly n bytes for a write at off. False: the
+	// GrabPages appends exactly n bytes for a write at off to out. False: the
 	// range does not suit (unaligned, short), use Write.
 	GrabPages(id ID, off uint64, n int, out *Pages) bool
 	// WritePages is Write with the data in pages of GrabPages of the same id,
-	// offset and length. It takes the pages over, also when it fails.
+	// offset and length. It takes the pages over, also when it fails, and resets p.
 	WritePages(ctx context.Context, id ID, off uint64, p *Pages, stable bool, w *WCC) error
 }

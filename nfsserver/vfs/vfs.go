@@ -63,7 +63,9 @@ type SetAttr struct {
 }
 
 // WCC holds what weak cache consistency needs of one object (RFC 1813 section
-// 2.6): its attributes before and after a change, taken atomically with it.
+// 2.6): its attributes before and after a change, taken atomically with it. A call
+// that fails fills both with the attributes as they are, or with zeros if it does
+// not know the object.
 type WCC struct {
 	Before, After Attr
 }
@@ -138,8 +140,8 @@ type FS interface {
 	Write(ctx context.Context, id ID, off uint64, src []byte, stable bool, w *WCC) error
 	// Commit makes durable what Write stored in [off, off+n); n 0 means to the end.
 	Commit(ctx context.Context, id ID, off uint64, n uint64, w *WCC) error
-	// Create makes a regular file and fills a and the directory's w. For
-	// Exclusive, verf is kept with the file and s is ignored.
+	// Create makes a regular file and fills a and the directory's w. For Exclusive, verf
+	// is kept with the file, and of s only the owner is taken.
 	Create(ctx context.Context, dir ID, name string, mode CreateMode, verf uint64, s *SetAttr, a *Attr, w *WCC) error
 	Mkdir(ctx context.Context, dir ID, name string, s *SetAttr, a *Attr, w *WCC) error
 	Symlink(ctx context.Context, dir ID, name, target string, s *SetAttr, a *Attr, w *WCC) error
