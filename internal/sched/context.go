@@ -2,9 +2,9 @@ package sched
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // WithTimeout is context.WithTimeout in the scheduler's time.
@@ -13,15 +13,16 @@ func (s *Sched) WithTimeout(parent context.Context, d Duration) (context.Context
 		return context.WithTimeout(parent, d.Std())
 	}
 	c, cancel := s.newContext(parent)
-	c.deadline = s.v.now.Add(d)
-	c.timer = s.NewTimer(func() { c.cancel(context.DeadlineExceeded) })
-	c.timer.Reset(d)
+	if c.Err() == nil {
+		c.timer = s.NewTimer(func() { c.cancel(context.DeadlineExceeded) })
+		c.timer.Reset(d)
+	}
 	return c, cancel
 }
 
 // WithCancel is context.WithCancel whose cancel takes effect at once and in
 // order when time is virtual. A context of the context package works too, but
-// wakes a waiting task from another goroutine, at no certain place in the trace.
+// from another goroutine takes effect at no certain place in the trace.
 func (s *Sched) WithCancel(parent context.Context) (context.Context, context.CancelFunc) {
 	if s.v == nil {
 		return context.WithCancel(parent)
@@ -32,42 +33,90 @@ func (s *Sched) WithCancel(parent context.Context) (context.Context, context.Can
 
 type ctxKey struct{}
 
-// vctx is a context of virtual time. mu guards what foreign goroutines may touch.
+// subs are the waits that the end of a context ends.
+type subs struct{ list []wake }
+
+// wake ends one wait, number seq of its waiter, and no later one.
+type wake struct {
+	w   *Waiter
+	seq uint64
+}
+
+func (b *subs) add(w *Waiter) { b.list = append(b.list, wake{w, w.seq}) }
+
+func (b *subs) remove(w *Waiter) {
+	for i := range b.list {
+		if b.list[i].w == w {
+			n := len(b.list) - 1
+			b.list[i] = b.list[n]
+			b.list = b.list[:n]
+			return
+		}
+	}
+}
+
+func (b *subs) cancel(err error) {
+	list := b.list
+	b.list = nil
+	for _, x := range list {
+		if x.w.waiting && x.w.seq == x.seq {
+			x.w.cancel(err)
+		}
+	}
+}
+
+// vctx is a context of virtual time. Only err may be looked at by other goroutines.
 type vctx struct {
 	context.Context // the parent
 	v               *virtual
-	deadline        Time
 	timer           *Timer
 	done            chan struct{}
+	subs            subs
+	kids            []*vctx
 	mu              sync.Mutex
 	err             error
-	subs            []wake
-	kids            []*vctx
-	stopParent      func() bool
 }
 
 func (s *Sched) newContext(parent context.Context) (*vctx, context.CancelFunc) {
 	c := &vctx{Context: parent, v: s.v, done: make(chan struct{})}
-	if parent.Done() != nil {
-		if p, _ := parent.Value(ctxKey{}).(*vctx); p != nil && p.v == s.v && parent.Done() == p.done {
-			p.mu.Lock()
-			if p.err != nil {
-				err := p.err
-				p.mu.Unlock()
-				c.cancel(err)
-			} else {
-				p.kids = append(p.kids, c)
-				p.mu.Unlock()
-			}
+	switch p := s.v.own(parent); {
+	case parent.Done() == nil:
+	case p == nil:
+		if w := s.v.foreign.watch(parent); parent.Err() == nil {
+			w.kids = append(w.kids, c)
 		} else {
-			c.stopParent = context.AfterFunc(parent, func() { c.cancelForeign(parent.Err()) })
+			c.cancel(parent.Err())
+		}
+	case p.Err() != nil:
+		c.cancel(p.Err())
+	default:
+		p.kids = append(p.kids, c)
+	}
+	return c, func() {
+		c.cancel(context.Canceled)
+		if p := s.v.own(parent); p != nil {
+			p.kids = without(p.kids, c)
+		} else if parent.Done() != nil {
+			w := s.v.foreign.watch(parent)
+			w.kids = without(w.kids, c)
 		}
 	}
-	return c, func() { c.cancel(context.Canceled) }
 }
 
-func (c *vctx) Deadline() (time.Time, bool) { return c.Context.Deadline() }
-func (c *vctx) Done() <-chan struct{}       { return c.done }
+func without(l []*vctx, c *vctx) []*vctx {
+	return slices.DeleteFunc(l, func(x *vctx) bool { return x == c })
+}
+
+// own finds the context of this scheduler that ends ctx.
+func (v *virtual) own(ctx context.Context) *vctx {
+	c, _ := ctx.Value(ctxKey{}).(*vctx)
+	if c == nil || c.v != v || ctx.Done() != c.done {
+		return nil
+	}
+	return c
+}
+
+func (c *vctx) Done() <-chan struct{} { return c.done }
 
 func (c *vctx) Err() error {
 	c.mu.Lock()
@@ -82,134 +131,101 @@ func (c *vctx) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func (c *vctx) end(err error) (subs []wake, kids []*vctx) {
+func (c *vctx) cancel(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.err != nil {
-		return nil, nil
+		c.mu.Unlock()
+		return
 	}
 	c.err = err
+	c.mu.Unlock()
 	close(c.done)
-	if c.stopParent != nil {
-		c.stopParent()
-	}
-	subs, kids = c.subs, c.kids
-	c.subs, c.kids = nil, nil
-	return subs, kids
-}
-
-func (c *vctx) cancel(err error) {
-	subs, kids := c.end(err)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	for _, x := range subs {
-		x.w.cancel(err)
-	}
+	c.subs.cancel(err)
+	kids := c.kids
+	c.kids = nil
 	for _, k := range kids {
 		k.cancel(err)
 	}
 }
 
-// cancelForeign runs in a goroutine that is not ours.
-func (c *vctx) cancelForeign(err error) {
-	subs, kids := c.end(err)
-	for _, x := range subs {
-		x.err = err
-		c.v.foreign.inject(x)
-	}
-	for _, k := range kids {
-		k.cancelForeign(err)
-	}
-}
-
-// subscribe lets the end of ctx wake w, until the returned function is called.
-func (v *virtual) subscribe(ctx context.Context, w *Waiter) func() {
-	if c, _ := ctx.Value(ctxKey{}).(*vctx); c != nil && c.v == v && ctx.Done() == c.done {
-		c.mu.Lock()
-		c.subs = append(c.subs, wake{w: w, seq: w.seq})
-		c.mu.Unlock()
-		return func() {
-			c.mu.Lock()
-			for i, x := range c.subs {
-				if x.w == w {
-					c.subs = append(c.subs[:i], c.subs[i+1:]...)
-					break
-				}
-			}
-			c.mu.Unlock()
-		}
-	}
-	return v.foreign.watch(ctx, w)
-}
-
-// foreign holds the waits whose context is not of virtual time, and the wakes
-// that come for them from other goroutines.
+// foreign holds the contexts that are not of virtual time and that somebody
+// waits with. Their end is seen at the next event after it, and at the latest
+// before time goes on.
 type foreign struct {
-	pending atomic.Bool
-	mu      sync.Mutex
-	wakes   []wake
-	watched map[*Waiter]context.Context
+	pending atomic.Bool // one may have ended
+	list    []*watched  // few: one a context
 }
 
-// wake ends one wait, number seq of its waiter, and no later one.
-type wake struct {
-	w   *Waiter
-	seq uint64
-	err error
+type watched struct {
+	ctx  context.Context
+	stop func() bool
+	subs subs
+	kids []*vctx
 }
 
-func (f *foreign) watch(ctx context.Context, w *Waiter) func() {
-	f.mu.Lock()
-	if f.watched == nil {
-		f.watched = map[*Waiter]context.Context{}
+// maxIdle is how many foreign contexts are kept for a next wait with them.
+const maxIdle = 16
+
+func (f *foreign) watch(ctx context.Context) *watched {
+	done := ctx.Done()
+	for _, w := range f.list {
+		if w.ctx.Done() == done {
+			return w
+		}
 	}
-	f.watched[w] = ctx
-	f.mu.Unlock()
-	x := wake{w: w, seq: w.seq}
-	stop := context.AfterFunc(ctx, func() { x.err = ctx.Err(); f.inject(x) })
-	return func() {
-		stop()
-		f.mu.Lock()
-		delete(f.watched, w)
-		f.mu.Unlock()
+	if len(f.list) >= maxIdle {
+		f.list = slices.DeleteFunc(f.list, func(w *watched) bool {
+			idle := len(w.subs.list) == 0 && len(w.kids) == 0
+			if idle {
+				w.stop()
+			}
+			return idle
+		})
 	}
+	w := &watched{ctx: ctx}
+	w.stop = context.AfterFunc(ctx, func() { f.pending.Store(true) })
+	f.list = append(f.list, w)
+	return w
 }
 
-func (f *foreign) inject(x wake) {
-	f.mu.Lock()
-	f.wakes = append(f.wakes, x)
-	f.mu.Unlock()
-	f.pending.Store(true)
-}
-
-// deliver wakes those whose context has ended and who still wait.
-func (f *foreign) deliver() {
-	f.mu.Lock()
+// check ends the waits of contexts that have ended, and says whether there were any.
+func (f *foreign) check() (any bool) {
 	f.pending.Store(false)
-	ws := f.wakes
-	f.wakes = nil
-	f.mu.Unlock()
-	for _, x := range ws {
-		if x.w.waiting && x.w.seq == x.seq {
-			x.w.cancel(x.err)
+	for i := 0; i < len(f.list); i++ {
+		w := f.list[i]
+		err := w.ctx.Err()
+		if err == nil {
+			continue
+		}
+		any = true
+		f.list = slices.Delete(f.list, i, i+1)
+		i--
+		w.stop()
+		w.subs.cancel(err)
+		for _, k := range w.kids {
+			k.cancel(err)
 		}
 	}
+	return any
 }
 
-// rescue looks, before a deadlock is reported, for waits whose context has
-// ended although its goroutine did not come round to say so.
-func (f *foreign) rescue() bool {
-	f.mu.Lock()
-	var ws []wake
-	for w, ctx := range f.watched {
-		if err := ctx.Err(); err != nil && !w.woken {
-			ws = append(ws, wake{w: w, err: err})
-		}
+func (f *foreign) close() {
+	for _, w := range f.list {
+		w.stop()
 	}
-	f.mu.Unlock()
-	for _, x := range ws {
-		x.w.cancel(x.err)
+	f.list = nil
+}
+
+// subscribe lets the end of ctx end w's wait.
+func (v *virtual) subscribe(ctx context.Context, w *Waiter) *subs {
+	if c := v.own(ctx); c != nil {
+		c.subs.add(w)
+		return &c.subs
 	}
-	return len(ws) > 0
+	x := v.foreign.watch(ctx)
+	x.subs.add(w)
+	return &x.subs
 }

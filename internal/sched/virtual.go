@@ -255,19 +255,14 @@ func (v *virtual) drive(w *Waiter) error {
 		panic("sched: two goroutines drive one virtual scheduler, or a callback waits for " + w.what)
 	}
 	v.driving = true
-	defer func() { v.driving, v.cur, v.inEvent = false, nil, false }()
+	defer func() { v.driving, v.cur, v.inEvent, w.waiting = false, nil, false, false }()
 	for !w.woken {
-		if v.foreign.pending.Load() {
-			v.foreign.deliver()
-			continue
+		if v.foreign.pending.Load() || v.rn == 0 && len(v.foreign.list) > 0 {
+			v.foreign.check()
 		}
-		if v.step() {
-			continue
+		if !v.step() {
+			return v.deadlock(w)
 		}
-		if v.foreign.rescue() {
-			continue
-		}
-		return v.deadlock(w)
 	}
 	return nil
 }
@@ -348,6 +343,7 @@ func (v *virtual) close() error {
 			return fmt.Errorf("sched: task %q did not end at Close", t.name)
 		}
 	}
+	v.foreign.close()
 	clear(v.heap)
 	v.heap = v.heap[:0]
 	v.rn = 0

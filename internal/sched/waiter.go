@@ -95,17 +95,16 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		defer v.subscribe(ctx, w)()
+		b := v.subscribe(ctx, w)
+		defer b.remove(w)
 	}
 	w.waiting = true
-	defer func() { w.waiting = false }()
-	if v.cur == nil {
-		if err := v.drive(w); err != nil {
-			return err
-		}
-	} else {
+	if v.cur != nil {
 		v.park(w)
+	} else if err := v.drive(w); err != nil {
+		return err
 	}
+	w.waiting = false
 	switch err := w.cancelled; {
 	case err != nil:
 		w.cancelled, w.woken = nil, false
