@@ -1,0 +1,40 @@
+# The two commands of a newcomer: `make run` (the main job) and `make test`.
+GO          ?= go
+SEED        ?= 1
+FUZZTIME    ?= 30s
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help run test vet lint race fuzz bench cover clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## print the reported-against-measured table of MAX_DATA_SEGS (segments)
+	@$(GO) run ./scenarios/cmd/nfsrdma run segments -seed $(SEED)
+
+test: ## vet, gofmt and every test, on the embedded device
+	@test -z "$$(gofmt -l .)" || { echo "gofmt these:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test ./...
+
+lint: ## staticcheck
+	$(GO) run $(STATICCHECK) ./...
+
+race: ## every test under the race detector
+	$(GO) test -race -timeout 30m ./...
+
+fuzz: ## every fuzz target for FUZZTIME each
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
+	  done; done
+
+bench: ## live throughput against the bounds of this machine
+	@$(GO) run ./scenarios/cmd/nfsrdma bench
+
+cover: ## coverage by package
+	$(GO) test -cover ./...
+
+clean:
+	$(GO) clean -testcache
+	rm -rf bin
