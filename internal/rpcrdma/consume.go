@@ -2,23 +2,24 @@ package rpcrdma
 
 import (
 	"errors"
-	"fmt"
 
 	"example.org/nfsrdma/internal/xdr"
 )
 
-// What can be wrong with a header; match with errors.Is, or ask [ErrorReply] what to answer.
+// What can be wrong with a header; match with errors.Is, or ask [ErrorReply] what to answer. The
+// chain holds an *xdr.Error besides.
 var (
 	// ErrShort is a message too short to be looked at. It is dropped (RFC 8166 section 4.5).
 	ErrShort = errors.New("rpcrdma: message shorter than a header")
 	// ErrVersion is a version other than 1. XID, Vers, Credits and Proc of the Header are valid.
 	ErrVersion = errors.New("rpcrdma: version not supported")
 	// ErrHeader is a header that does not parse. XID, Vers, Credits and Proc of the Header are
-	// valid. The chain holds an *xdr.Error.
+	// valid.
 	ErrHeader = errors.New("rpcrdma: bad header")
 )
 
 var (
+	errVersion  = errors.New("not 1")
 	errProc     = errors.New("unknown rdma_proc")
 	errSegments = errors.New("more segments than allowed")
 )
@@ -36,17 +37,8 @@ func ConsumeHeader(b []byte, h *Header, maxSegs int) (n int, err error) {
 	h.Vers = r.Uint32("rdma_vers")
 	h.Credits = r.Uint32("rdma_credit")
 	h.Proc = Proc(r.Uint32("rdma_proc"))
-	if !r.Ok() {
-		return -1, ErrShort
-	}
-	if h.Vers != Version {
-		if len(b) < MinHeaderLen {
-			return -1, ErrShort
-		}
-		return -1, ErrVersion
-	}
-	if len(b) < MinHeaderLen && h.Proc != RDMA_DONE && h.Proc != RDMA_ERROR {
-		return -1, ErrShort
+	if r.Ok() && h.Vers != Version {
+		r.Fail("rdma_vers", 4, errVersion)
 	}
 	switch h.Proc {
 	case RDMA_MSG, RDMA_NOMSG:
@@ -65,12 +57,26 @@ func ConsumeHeader(b []byte, h *Header, maxSegs int) (n int, err error) {
 	default:
 		r.Fail("rdma_proc", 12, errProc)
 	}
-	n, err = r.Done()
-	if err != nil {
-		return -1, fmt.Errorf("%w: %w", ErrHeader, err)
+	if r.Ok() {
+		return r.Off(), nil
 	}
-	return n, nil
+	kind := ErrHeader
+	if len(b) < MinHeaderLen {
+		kind = ErrShort
+	} else if h.Vers != Version {
+		kind = ErrVersion
+	}
+	return -1, &headerError{kind, r.Err()}
 }
+
+// headerError is one of the three errors above with what in the header it is about.
+type headerError struct {
+	kind error
+	err  error // an *xdr.Error
+}
+
+func (e *headerError) Error() string   { return e.kind.Error() + ": " + e.err.Error() }
+func (e *headerError) Unwrap() []error { return []error{e.kind, e.err} }
 
 func (h *Header) consumeChunks(r *xdr.Reader, maxSegs int) {
 	left := maxSegs
