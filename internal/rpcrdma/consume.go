@@ -135,12 +135,15 @@ func consumeSegment(r *xdr.Reader) (s Segment) {
 }
 
 // ErrorReply gives what a responder answers to a call whose header h failed to decode with err:
-// an RDMA_ERROR of the given code, or nothing (drop) if ok is false (RFC 8166 section 4.5).
+// an RDMA_ERROR of the given code, or nothing (drop) if ok is false (RFC 8166 section 4.5). An
+// RDMA_ERROR is never answered, so that two peers cannot go on for ever.
 func ErrorReply(h *Header, err error) (code ErrCode, ok bool) {
 	switch {
+	case h.Proc == RDMA_ERROR || h.Proc == RDMA_DONE:
+		return 0, false
 	case errors.Is(err, ErrVersion):
 		return ERR_VERS, true
-	case errors.Is(err, ErrHeader) && h.Proc != RDMA_ERROR && h.Proc != RDMA_DONE:
+	case errors.Is(err, ErrHeader):
 		return ERR_CHUNK, true
 	}
 	return 0, false
