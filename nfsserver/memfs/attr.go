@@ -76,6 +76,7 @@ func (fs *FS) setAttr(in *inode, s *vfs.SetAttr) {
 	} else {
 		in.changed(now)
 	}
+	now = in.ctime
 	if s.SetMode {
 		in.mode = s.Mode & 0o7777
 	}
