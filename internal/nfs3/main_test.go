@@ -1,4 +1,4 @@
-package nfs3_test
+package nfs3
 
 import (
 	"testing"
