@@ -62,7 +62,7 @@ func ConsumeMntRes(b []byte, v *MntRes) (n int, err error) {
 
 func (v *MntRes) String() string {
 	if v.Status != MNT3_OK {
-		return v.Status.String()
+		return "MNT " + v.Status.String()
 	}
-	return fmt.Sprintf("%v fhandle=%v auth_flavors=%v", v.Status, v.FH, v.Flavors)
+	return fmt.Sprintf("MNT %v fhandle=%v auth_flavors=%v", v.Status, v.FH, v.Flavors)
 }
