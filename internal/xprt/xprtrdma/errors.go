@@ -1,0 +1,53 @@
+package xprtrdma
+
+import (
+	"errors"
+	"fmt"
+
+	"example.org/nfsrdma/internal/rpcrdma"
+)
+
+// Errors of calls; match with errors.Is.
+var (
+	ErrClosed   = errors.New("mount closed")
+	ErrTimedOut = errors.New("no reply in time") // ETIMEDOUT, of soft mounts
+	// ErrBadReply is a reply that breaks the protocol: EIO.
+	ErrBadReply = errors.New("bad reply from the server")
+	// ErrMarshal is a call that fits neither inline nor in chunks: EIO, counted as failed_marshal_count.
+	ErrMarshal = errors.New("call cannot be marshalled")
+
+	errLost      = errors.New("connection lost")
+	errCancelled = errors.New("a call that cannot be fenced was cancelled")
+)
+
+// MarshalError names the limit that a call exceeds. It matches ErrMarshal.
+type MarshalError struct {
+	What  string // "WRITE data", "reply", ...
+	Bytes int
+	Limit int
+	Knob  string // what would have to be larger
+}
+
+func (e *MarshalError) Error() string {
+	return fmt.Sprintf("%s of %d bytes exceeds %d, the limit of %s", e.What, e.Bytes, e.Limit, e.Knob)
+}
+
+// Is makes it match ErrMarshal.
+func (e *MarshalError) Is(target error) bool { return target == ErrMarshal }
+
+// RDMAError is an RDMA_ERROR reply (RFC 8166 section 4.5). The call is not sent again.
+type RDMAError struct {
+	Code      rpcrdma.ErrCode
+	Low, High uint32 // ERR_VERS: versions that the server has
+}
+
+func (e *RDMAError) Error() string {
+	if e.Code == rpcrdma.ERR_VERS {
+		return fmt.Sprintf("RDMA_ERROR ERR_VERS: the server has versions %d to %d", e.Low, e.High)
+	}
+	return "RDMA_ERROR " + e.Code.String()
+}
+
+func badReply(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrBadReply, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,206 @@
+package xprtrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/verbs"
+)
+
+// Xprt is a transport: its slots, and at most one connection (rpcrdma_xprt).
+type Xprt struct {
+	cfg  Config
+	s    *sched.Sched
+	attr verbs.DeviceAttr
+	pd   verbs.PD
+	reg  registrar
+
+	// Slots. A caller that holds a unit of slotSem finds a slot on free.
+	reqs    []Req
+	xidBits uint // low bits of an XID that are the slot
+	slotSem *sched.Sem
+	freeMu  sync.Mutex
+	free    []uint32
+	sendMR  verbs.MR
+
+	recv recvPool
+
+	// Connection.
+	ep       atomic.Pointer[ep] // nil until the first; stays when it is dead
+	connLock *sched.Mutex       // held by whoever connects or tears down
+	epGen    uint32             // under connLock
+	seeded   bool               // under connLock: XIDs have their random start
+	fails    atomic.Uint32      // attempts to connect that have failed
+	lastErr  error              // under connLock
+	backoff  sched.Duration     // under connLock
+	mu       sync.Mutex         // stop
+	stop     context.CancelFunc // ends the attempt to connect that runs
+	closed   atomic.Bool
+
+	timer *callTimer
+	stats counters
+}
+
+// New makes a transport that is not connected. Its memory is registered already.
+func New(cfg Config) (x *Xprt, err error) {
+	if n := 1 << 14; cfg.Credits < 1 || cfg.Credits > n {
+		return nil, fmt.Errorf("Credits %d: want 1 to %d", cfg.Credits, n)
+	}
+	x = &Xprt{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.free0())
+		}
+	}()
+	if x.pd, err = cfg.Device.AllocPD(); err != nil {
+		return nil, err
+	}
+	if x.reg, err = newRegistrar(x); err != nil {
+		return nil, err
+	}
+	x.connLock = x.s.NewMutex("the connection to " + cfg.Addr)
+	x.timer = newCallTimer(x)
+	if err = x.initSlots(); err != nil {
+		return nil, err
+	}
+	return x, x.recv.init(x)
+}
+
+func (x *Xprt) initSlots() error {
+	n := x.cfg.Credits
+	room := x.headerRoom()
+	per := room + x.cfg.InlineSend
+	var err error
+	if x.sendMR, err = x.pd.AllocMR(n*per, 0); err != nil {
+		return fmt.Errorf("send buffers of %d slots: %w", n, err)
+	}
+	x.xidBits = uint(max(bits.Len(uint(n-1)), 1))
+	x.slotSem = x.s.NewSem("a slot of the mount", n)
+	x.reqs = make([]Req, n)
+	x.free = make([]uint32, n)
+	buf := x.sendMR.Bytes()
+	for i := range x.reqs {
+		q := &x.reqs[i]
+		q.x, q.slot = x, uint32(i)
+		q.send = buf[i*per : (i+1)*per : (i+1)*per]
+		q.sendAddr = x.sendMR.Addr() + uint64(i*per)
+		q.room = room
+		q.w.Init(x.s, "a reply")
+		q.w.SetWhat("a reply", q.describe)
+		q.sge[0].LKey = x.sendMR.LKey()
+		q.rep = noRep
+		x.free[i] = uint32(n - 1 - i)
+	}
+	return nil
+}
+
+// headerRoom is the space before a message for the longest header, bytes.
+func (x *Xprt) headerRoom() int {
+	n := rpcrdma.MinHeaderLen + 8 + 4 + 24*2*(x.reg.maxSegs()+2)
+	return (min(n, x.cfg.InlineSend) + 63) &^ 63
+}
+
+// seedXIDs gives every slot a random generation to start with, so that a server that saw
+// an earlier mount does not take a new call for a retransmission.
+func (x *Xprt) seedXIDs(local string) {
+	rng := x.s.Rand("xprtrdma xid " + local)
+	for i := range x.reqs {
+		x.reqs[i].xid = rng.Uint32()<<x.xidBits | uint32(i)
+	}
+	x.seeded = true
+}
+
+// Get takes a slot, waiting for one in order of arrival.
+func (x *Xprt) Get(ctx context.Context) (*Req, error) {
+	if !x.slotSem.TryAcquire(1) {
+		x.stats.bklogU.Add(1)
+		if err := x.slotSem.Acquire(ctx, 1); err != nil {
+			return nil, x.closedErr(err)
+		}
+	}
+	if x.closed.Load() {
+		x.slotSem.Release(1)
+		return nil, ErrClosed
+	}
+	x.freeMu.Lock()
+	i := x.free[len(x.free)-1]
+	x.free = x.free[:len(x.free)-1]
+	x.freeMu.Unlock()
+	q := &x.reqs[i]
+	q.begin()
+	return q, nil
+}
+
+// Put gives a slot back. Reply is not valid any more.
+func (x *Xprt) Put(q *Req) {
+	if q.rep != noRep {
+		r := q.rep
+		q.rep = noRep
+		x.recv.release(x.ep.Load(), r)
+	}
+	q.Msg, q.Data, q.Sink, q.Reply = nil, nil, nil, nil
+	if q.depart() {
+		x.freeSlot(q)
+	} // otherwise freed by its late reply, or with the connection
+}
+
+func (x *Xprt) freeSlot(q *Req) {
+	x.freeMu.Lock()
+	x.free = append(x.free, q.slot)
+	x.freeMu.Unlock()
+	x.slotSem.Release(1)
+}
+
+// closedErr prefers ErrClosed to what a wait says when Close has ended it.
+func (x *Xprt) closedErr(err error) error {
+	if x.closed.Load() {
+		return ErrClosed
+	}
+	return err
+}
+
+// Close ends every call with ErrClosed, waits until the callers have left, and frees everything.
+func (x *Xprt) Close() error {
+	if x.closed.Swap(true) {
+		return nil
+	}
+	x.mu.Lock()
+	if x.stop != nil {
+		x.stop()
+	}
+	x.mu.Unlock()
+	if e := x.ep.Load(); e != nil {
+		e.disconnect(ErrClosed)
+	}
+	ctx := context.Background()
+	err := x.slotSem.Acquire(ctx, len(x.reqs))
+	if lerr := x.connLock.Lock(ctx); lerr != nil {
+		err = errors.Join(err, lerr)
+	}
+	x.timer.stop()
+	if e := x.ep.Load(); e != nil {
+		err = errors.Join(err, e.teardown())
+	}
+	return errors.Join(err, x.free0())
+}
+
+// free0 frees what New made.
+func (x *Xprt) free0() error {
+	var errs []error
+	closeIf := func(c interface{ Close() error }, ok bool) {
+		if ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	closeIf(x.reg, x.reg != nil)
+	closeIf(x.sendMR, x.sendMR != nil)
+	closeIf(x.recv.mr, x.recv.mr != nil)
+	closeIf(x.pd, x.pd != nil)
+	return errors.Join(errs...)
+}
