@@ -108,5 +108,7 @@ func (v *FsinfoRes) String() string {
 	if v.Status != NFS3_OK {
 		return fmt.Sprintf("FSINFO %v obj_attributes=%v", v.Status, &v.ObjAttr)
 	}
-	return fmt.Sprintf("FSINFO %v obj_attributes=%v rtmax=%d rtpref=%d rtmult=%d wtmax=%d wtpref=%d wtmult=%d dtpref=%d maxfilesize=%d time_delta=%v properties=%#x", v.Status, &v.ObjAttr, v.RtMax, v.RtPref, v.RtMult, v.WtMax, v.WtPref, v.WtMult, v.DtPref, v.MaxFileSize, v.TimeDelta, v.Properties)
+	return fmt.Sprintf("FSINFO %v obj_attributes=%v rtmax=%d rtpref=%d rtmult=%d wtmax=%d wtpref=%d wtmult=%d dtpref=%d maxfilesize=%d time_delta=%v properties=%#x",
+		v.Status, &v.ObjAttr, v.RtMax, v.RtPref, v.RtMult, v.WtMax, v.WtPref, v.WtMult, v.DtPref, v.MaxFileSize,
+		v.TimeDelta, v.Properties)
 }

@@ -91,5 +91,7 @@ func (v *FsstatRes) String() string {
 	if v.Status != NFS3_OK {
 		return fmt.Sprintf("FSSTAT %v obj_attributes=%v", v.Status, &v.ObjAttr)
 	}
-	return fmt.Sprintf("FSSTAT %v obj_attributes=%v tbytes=%d fbytes=%d abytes=%d tfiles=%d ffiles=%d afiles=%d invarsec=%d", v.Status, &v.ObjAttr, v.TotalBytes, v.FreeBytes, v.AvailBytes, v.TotalFiles, v.FreeFiles, v.AvailFiles, v.Invarsec)
+	return fmt.Sprintf("FSSTAT %v obj_attributes=%v tbytes=%d fbytes=%d abytes=%d tfiles=%d ffiles=%d afiles=%d invarsec=%d",
+		v.Status, &v.ObjAttr, v.TotalBytes, v.FreeBytes, v.AvailBytes, v.TotalFiles, v.FreeFiles, v.AvailFiles,
+		v.Invarsec)
 }

@@ -88,5 +88,7 @@ func (v *PathconfRes) String() string {
 	if v.Status != NFS3_OK {
 		return fmt.Sprintf("PATHCONF %v obj_attributes=%v", v.Status, &v.ObjAttr)
 	}
-	return fmt.Sprintf("PATHCONF %v obj_attributes=%v linkmax=%d name_max=%d no_trunc=%t chown_restricted=%t case_insensitive=%t case_preserving=%t", v.Status, &v.ObjAttr, v.LinkMax, v.NameMax, v.NoTrunc, v.ChownRestricted, v.CaseInsensitive, v.CasePreserving)
+	return fmt.Sprintf("PATHCONF %v obj_attributes=%v linkmax=%d name_max=%d no_trunc=%t chown_restricted=%t case_insensitive=%t case_preserving=%t",
+		v.Status, &v.ObjAttr, v.LinkMax, v.NameMax, v.NoTrunc, v.ChownRestricted, v.CaseInsensitive,
+		v.CasePreserving)
 }

@@ -32,7 +32,7 @@ func TestCaptures(t *testing.T) {
 	var out bytes.Buffer
 	var p peeler
 	messages := 0
-	print := ""
+	text := ""
 	for _, line := range readLines(t, *captures) {
 		tag, rest, _ := strings.Cut(line, " ")
 		switch tag {
@@ -40,15 +40,15 @@ func TestCaptures(t *testing.T) {
 			msg, err := hex.DecodeString(rest)
 			require.NoError(t, err)
 			if tag == "+" {
-				print = p.peelChunk(t, msg)
+				text = p.peelChunk(t, msg)
 			} else {
 				messages++
-				print = p.peel(t, msg, tag == ">")
+				text = p.peel(t, msg, tag == ">")
 			}
-			fmt.Fprintf(&out, "%s\n= %s\n", line, print)
+			fmt.Fprintf(&out, "%s\n= %s\n", line, text)
 		case "=":
 			if !*rewrite {
-				assert.Equal(t, rest, print)
+				assert.Equal(t, rest, text)
 			}
 		default:
 			fmt.Fprintln(&out, line)

@@ -173,7 +173,7 @@ func TestPatch(t *testing.T) {
 	var h rpcrdma.Header
 	_, err := rpcrdma.ConsumeHeader(b, &h, 0)
 	require.NoError(t, err)
-	assert.EqualValues(t, 0xdeadbeef, h.XID)
+	assert.Equal(t, uint32(0xdeadbeef), h.XID)
 	assert.EqualValues(t, 77, h.Credits)
 	assert.EqualValues(t, 1, h.Vers)
 }

@@ -87,7 +87,7 @@ func TestReader(t *testing.T) {
 	b = append(b, "tail"...)
 	r := xdr.NewReader(b)
 	assert.EqualValues(t, 7, r.Uint32("a"))
-	assert.EqualValues(t, 1<<40, r.Uint64("b"))
+	assert.Equal(t, uint64(1<<40), r.Uint64("b"))
 	assert.True(t, r.Bool("c"))
 	assert.Equal(t, "name", string(r.Opaque("d", 4)))
 	assert.Equal(t, "verf", string(r.FixedOpaque("e", 4)))
