@@ -39,11 +39,11 @@ func (fs *FS) SetAttr(_ context.Context, id vfs.ID, s *vfs.SetAttr, guard *vfs.T
 	if guard != nil && *guard != in.ctime {
 		return vfs.ErrNotSync
 	}
+	if s == nil || *s == (vfs.SetAttr{}) {
+		return nil
+	}
 	if err := fs.checkSetAttr(in.typ, s); err != nil {
 		return err
-	}
-	if *s == (vfs.SetAttr{}) {
-		return nil
 	}
 	fs.setAttr(in, s)
 	in.after(w)

@@ -13,5 +13,5 @@
 // inode numbers, cookies and chunk places. No call waits.
 //
 // Attributes in a WCC are filled whenever the object is known, also when the call fails;
-// for an object that is not, Before and After are zero. a and w may be nil.
+// for an object that is not, Before and After are zero. a, s and w may be nil.
 package memfs

@@ -21,8 +21,12 @@ type inode struct {
 	atime    atomic.Uint64 // packed; set under a read lock of mu
 	atimeDue atomic.Bool   // changed since atime was set
 
-	mu           sync.RWMutex // guards what follows
-	dead         bool         // no name is left
+	// Readers on other processors take mu all the time: it has a cache line to itself.
+	_  [64]byte
+	mu sync.RWMutex // guards what follows
+	_  [64]byte
+
+	dead         bool // no name is left
 	mode         uint32
 	nlink        uint32
 	uid, gid     uint32

@@ -62,13 +62,13 @@ func (fs *FS) Rename(_ context.Context, from vfs.ID, fromName string, to vfs.ID,
 	in.mu.Unlock()
 
 	if fd == td {
-		fs.dirChanged(fd, fromLinks+toLinks, wto)
-		if wfrom != nil && wto != nil {
-			*wfrom = *wto
-		} else if wfrom != nil {
-			fd.mu.RLock()
-			fd.after(wfrom)
-			fd.mu.RUnlock()
+		w := wto
+		if w == nil {
+			w = wfrom
+		}
+		fs.dirChanged(fd, fromLinks+toLinks, w)
+		if wfrom != nil {
+			*wfrom = *w
 		}
 		return nil
 	}

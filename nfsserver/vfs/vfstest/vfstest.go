@@ -232,11 +232,16 @@ func (h *harness) list(dir vfs.ID, step int) []string {
 	}
 }
 
-// pattern is n bytes that tell offset and seed.
+// pattern is n bytes that tell offset and seed. The period is a prime, so that
+// no two chunks are alike.
 func pattern(seed, n int) []byte {
+	const period = 4093
 	b := make([]byte, n)
-	for i := range b {
+	for i := range min(n, period) {
 		b[i] = byte(i*7 + i>>8 + seed*31 + 1)
+	}
+	for done := period; done < n; done *= 2 {
+		copy(b[done:], b[:done])
 	}
 	return b
 }
