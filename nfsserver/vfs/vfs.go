@@ -158,7 +158,7 @@ type FS interface {
 	// ReadDir calls emit for each entry after cookie (0 is the start), "." and
 	// ".." included, until emit returns false or the end, and says whether the end was reached.
 	// verf is 0 or what an earlier call returned; ErrBadCookie if it no longer holds.
-	// emit must not call into the file system.
+	// emit must not call into the file system, nor wait.
 	ReadDir(ctx context.Context, dir ID, cookie, verf uint64, emit func(*DirEntry) bool) (newVerf uint64, eof bool, err error)
 	Stat(ctx context.Context) (Stat, error)
 	Info() Info
