@@ -57,7 +57,7 @@ func testSparse(t *testing.T, fs vfs.FS) {
 	const far = 1 << 32
 	h.write(f, far+5, []byte("far"))
 	h.write(f, 200000, []byte("near"))
-	require.EqualValues(t, far+8, h.attr(f).Size)
+	require.Equal(t, uint64(far+8), h.attr(f).Size)
 	want := make([]byte, 1<<20)
 	copy(want[200000:], "near")
 	require.Equal(t, want, h.read(f, 0, len(want)))
