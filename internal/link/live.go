@@ -1,6 +1,10 @@
 package link
 
-import "example.org/nfsrdma/internal/sched"
+import (
+	"runtime"
+
+	"example.org/nfsrdma/internal/sched"
+)
 
 // live delivers the packets of a pipe by the wall clock, with one timer for all.
 // The pipe's mutex guards it.
@@ -19,47 +23,57 @@ func newLive(p *Pipe) *live {
 	return l
 }
 
+// nap is how soon a packet must be due for deliver to yield until then instead of setting the
+// timer: an idle process sees a timer of microseconds about a millisecond late.
+const nap = 20 * sched.Microsecond
+
 // arm sets the timer for a packet that arrives at at.
 func (l *live) arm(now, at sched.Time) {
 	if l.delivering || l.armed && l.at <= at {
 		return
 	}
 	l.armed, l.at = true, at
-	l.timer.Reset(max(at.Sub(now), 0))
+	d := at.Sub(now)
+	if d <= nap {
+		d = 0
+	}
+	l.timer.Reset(d)
 }
 
 // deliver hands over what is due, in order of arrival, and sets the timer for the rest.
 func (l *live) deliver() {
 	p := l.p
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	l.armed = false
-	if !l.delivering { // or else that goroutine sees what is due now
-		l.delivering = true
-		for pk := l.due(); pk != nil; pk = l.due() {
-			p.mu.Unlock()
-			pk.Fire()
-			p.mu.Lock()
+	if l.delivering {
+		return // that goroutine sees what is due now
+	}
+	l.delivering = true
+	for q := l.first(); q != nil; q = l.first() {
+		at := q.next()
+		if at > l.now { // the clock is read once for a batch
+			l.now = p.s.Now()
 		}
-		l.delivering = false
-		if q := l.first(); q != nil {
-			l.arm(l.now, q.next())
+		switch {
+		case at <= l.now:
+			l.unlocked(q.pop().Fire)
+		case at.Sub(l.now) <= nap:
+			l.unlocked(runtime.Gosched)
+		default:
+			l.delivering = false
+			l.arm(l.now, at)
+			return
 		}
 	}
-	p.mu.Unlock()
+	l.delivering = false
 }
 
-// due takes the next packet that has arrived; nil if there is none.
-func (l *live) due() Packet {
-	q := l.first()
-	if q == nil {
-		return nil
-	}
-	if at := q.next(); at > l.now { // the clock is read once for a batch
-		if l.now = l.p.s.Now(); at > l.now {
-			return nil
-		}
-	}
-	return q.pop()
+// unlocked calls f without the lock, and leaves it locked even if f panics.
+func (l *live) unlocked(f func()) {
+	l.p.mu.Unlock()
+	defer l.p.mu.Lock()
+	f()
 }
 
 // first is the lane whose packet arrives first; nil if both are empty.
