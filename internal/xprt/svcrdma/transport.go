@@ -1,0 +1,152 @@
+package svcrdma
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/verbs"
+)
+
+// Transport listens on a device and holds the connections. Its owner calls Shutdown, ends the threads that
+// Run, and then calls Close.
+type Transport struct {
+	cfg  Config
+	s    *sched.Sched
+	attr verbs.DeviceAttr
+	pd   verbs.PD
+	lis  verbs.Listener
+
+	queue *sched.Queue[*Request]
+	data  *pool // buffers for data items and long replies
+	long  *pool // buffers for long calls; who holds one may wait for data, never the other way round
+	slabs regions
+
+	tasks  *sched.Group
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	conns  []*Conn
+	ended  Stats
+	closed bool
+}
+
+// New listens. Calls are queued until a task runs Run.
+func New(cfg Config) (_ *Transport, err error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	x := &Transport{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
+	if x.pd, err = cfg.Device.AllocPD(); err != nil {
+		return nil, err
+	}
+	x.queue = sched.NewQueue[*Request](x.s, "a call to serve")
+	most := cfg.MaxPayload + headRoom
+	x.long = newPool(x, max(cfg.PayloadMemory/4, most))
+	x.data = newPool(x, max(cfg.PayloadMemory-cfg.PayloadMemory/4, most))
+	x.slabs.init(x)
+	x.tasks = x.s.NewGroup("the end of the connections of " + cfg.Addr)
+	x.ctx, x.cancel = x.s.WithCancel(context.Background())
+	if x.lis, err = cfg.Device.Listen(cfg.Addr, 128); err != nil {
+		x.cancel()
+		return nil, errors.Join(err, x.pd.Close())
+	}
+	x.tasks.Go("svcrdma listener "+cfg.Addr, x.acceptAll)
+	return x, nil
+}
+
+// Config is the configuration in force.
+func (x *Transport) Config() Config { return x.cfg }
+
+// Addr is where it listens.
+func (x *Transport) Addr() string { return x.lis.Addr() }
+
+func (x *Transport) acceptAll() {
+	for {
+		id, err := x.lis.Accept(x.ctx)
+		if err != nil {
+			return
+		}
+		if c := x.admit(id); c != nil {
+			x.tasks.Go("svcrdma "+c.peer, c.run)
+			continue
+		}
+		_ = id.Reject(nil)
+		_ = id.Close()
+	}
+}
+
+// admit makes a connection of a request, or gives nil if there are too many.
+func (x *Transport) admit(id verbs.ID) *Conn {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed || len(x.conns) >= x.cfg.MaxConns {
+		x.ended.Rejected++
+		return nil
+	}
+	x.ended.Accepted++
+	c := newConn(x, id)
+	x.conns = append(x.conns, c)
+	return c
+}
+
+func (x *Transport) forget(c *Conn) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if i := slices.Index(x.conns, c); i >= 0 {
+		x.conns = slices.Delete(x.conns, i, i+1)
+		c.n.addTo(&x.ended)
+		x.ended.Ended++
+	}
+}
+
+// Conns lists the connections.
+func (x *Transport) Conns() []*Conn {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.conns)
+}
+
+// EndConns stops listening and begins to end all connections: no further call is answered.
+func (x *Transport) EndConns() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.cancel()
+	_ = x.lis.Close()
+	for _, c := range x.Conns() {
+		c.becomeClosing(errShutdown)
+	}
+}
+
+// Shutdown ends all connections and waits for that. Then Run returns once the queue is empty.
+func (x *Transport) Shutdown() {
+	x.EndConns()
+	if x.tasks.Wait(context.Background()) != nil {
+		// The scheduler was closed first, and its tasks with it.
+		for _, c := range x.Conns() {
+			c.becomeClosed()
+		}
+	}
+	x.queue.Close()
+}
+
+var errShutdown = errors.New("server shut down")
+
+// Close gives back memory and the protection domain. No thread may run any more.
+func (x *Transport) Close() error {
+	for {
+		r, ok := x.queue.TryPop()
+		if !ok {
+			break
+		}
+		if r != nil {
+			r.abort()
+		}
+	}
+	err := errors.Join(x.slabs.close(), x.data.close(), x.long.close())
+	return errors.Join(err, x.pd.Close())
+}

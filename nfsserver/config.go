@@ -1,0 +1,126 @@
+package nfsserver
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/nfsserver/vfs"
+	"example.org/nfsrdma/verbs"
+)
+
+// Config is what New needs. Zero fields are the defaults, and cut to what the device can do.
+type Config struct {
+	Device verbs.Device // the owner closes it after the server
+	Addr   string       // "host:port"; empty is the device's name and port 20049 (RFC 8267 section 6.3)
+	Sched  *sched.Sched // nil: live, owned by the server
+
+	Exports []Export // at least one
+	Threads int      // nfsd threads; 0 is 8
+
+	InlineSend int // largest inline reply, bytes; 0 is 4096. At least 1024, at most 256 KiB
+	InlineRecv int // largest inline call, bytes (max_req_size); 0 is 4096
+	Credits    int // granted to each connection (max_requests); 0 is 64
+	IRD        int // RDMA READs of the peer that are served; 0 is 16. A client does not send any
+	ORD        int // RDMA READs outstanding a connection (max_outbound_read_requests); 0 is the device's limit
+	SQDepth    int // send queue, work requests; 0 is 4 a credit. The server of Linux 2.6.2x had 8 x 16 = 128
+	MaxPayload int // largest READ and WRITE, bytes (max_block_size); 0 is 1 MiB
+
+	NoRemoteInvalidation bool // never reply with Send With Invalidate (RFC 8797 section 4.1)
+	RegisterSink         bool // fast-register the sink of RDMA READs: one Read per segment where SGEs would limit it, as on iWARP
+	SinkSGE              int  // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
+
+	MaxConns      int // connections; more are rejected; 0 is 1024
+	PayloadMemory int // bytes of data buffers of all connections; 0 is 64 MiB. At least one payload
+	DRCEntries    int // replies in the duplicate request cache; 0 is 1024, negative is none
+
+	RejectEmptyWriteChunk bool // answer a Write chunk without segments with ERR_CHUNK; RFC 8166 section 4.3.2.3 allows it
+	EmptyUnusedChunks     bool // return unused Write chunks without segments (RFC 8267 section 6.4.1), not with zero lengths
+	PreferReplyChunk      bool // use a Reply chunk whenever it is offered, as Linux does, not only when the reply exceeds inline
+
+	// Boot tells instances of a server apart: after a restart it must differ, so that the write
+	// verifier does. With the scheduler's seed and the time it gives the verifier.
+	Boot uint64
+
+	// Trace, if not nil, gets a line for each message in and out and for each connection's begin and
+	// end. It must not wait.
+	Trace func(line string)
+}
+
+// Export is a file system and who may do what in it.
+type Export struct {
+	Path string // what MOUNT names, absolute; "" is "/"
+	FS   vfs.FS
+	FSID uint32 // in file handles and fattr3; 0 is its index in Exports plus 1
+
+	ReadOnly   bool   // ro
+	RootSquash bool   // root_squash: uid and gid 0 become anonymous
+	AllSquash  bool   // all_squash
+	AnonUID    uint32 // anonuid; 0 is 65534
+	AnonGID    uint32 // anongid; 0 is 65534
+}
+
+// Port is the port of NFS on RDMA.
+const Port = 20049
+
+// nobody is the anonymous user and group.
+const nobody = 65534
+
+func (c *Config) setDefaults() error {
+	if c.Device == nil {
+		return errors.New("nfsserver: no Device")
+	}
+	if c.Addr == "" {
+		c.Addr = fmt.Sprintf("%s:%d", c.Device.Name(), Port)
+	}
+	c.Threads = max(orDefault(c.Threads, 8), 1)
+	c.DRCEntries = orDefault(c.DRCEntries, 1024)
+	if len(c.Exports) == 0 {
+		return errors.New("nfsserver: no Exports")
+	}
+	exports := make([]Export, len(c.Exports))
+	copy(exports, c.Exports)
+	c.Exports = exports
+	for i := range exports {
+		if err := exports[i].setDefaults(i); err != nil {
+			return err
+		}
+		for j := range i {
+			if exports[i].FSID == exports[j].FSID || exports[i].Path == exports[j].Path {
+				return fmt.Errorf("nfsserver: exports %d and %d have the same path or FSID", j, i)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Export) setDefaults(i int) error {
+	e.Path = path.Clean("/" + e.Path)
+	if e.FS == nil {
+		return fmt.Errorf("nfsserver: export %s has no FS", e.Path)
+	}
+	e.FSID = uint32(orDefault(int(e.FSID), i+1))
+	e.AnonUID = uint32(orDefault(int(e.AnonUID), nobody))
+	e.AnonGID = uint32(orDefault(int(e.AnonGID), nobody))
+	return nil
+}
+
+func orDefault(v, def int) int {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func (c *Config) transport() svcrdma.Config {
+	return svcrdma.Config{
+		Device: c.Device, Addr: c.Addr,
+		InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, Credits: c.Credits,
+		IRD: c.IRD, ORD: c.ORD, SQDepth: c.SQDepth, MaxPayload: c.MaxPayload,
+		NoRemoteInvalidation: c.NoRemoteInvalidation, RegisterSink: c.RegisterSink, SinkSGE: c.SinkSGE,
+		MaxConns: c.MaxConns, PayloadMemory: c.PayloadMemory,
+		RejectEmptyWriteChunk: c.RejectEmptyWriteChunk, EmptyUnusedChunks: c.EmptyUnusedChunks, PreferReplyChunk: c.PreferReplyChunk,
+	}
+}

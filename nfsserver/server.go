@@ -1,0 +1,184 @@
+package nfsserver
+
+import (
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svcrdma"
+)
+
+// Server serves its exports until Close. Its methods may be called by several tasks at once.
+type Server struct {
+	cfg      Config
+	s        *sched.Sched
+	ownSched bool
+	x        *svcrdma.Transport
+	exports  []*export
+	verf     uint64
+	drc      *drc
+	mounts   mountList
+	n        counters
+
+	ctx    context.Context // of file system calls
+	cancel context.CancelFunc
+	group  *sched.Group
+
+	mu         sync.Mutex
+	want       int // threads
+	threads    []*thread
+	endedProcs procCounts
+	closed     bool
+}
+
+// New starts a server: it listens when New returns.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	srv := &Server{cfg: cfg, s: cfg.Sched}
+	if srv.s == nil {
+		srv.s, srv.ownSched = sched.NewLive(rand.Uint64()), true
+	}
+	srv.verf = srv.newVerf()
+	srv.drc = newDRC(cfg.DRCEntries, &srv.n)
+	for i := range cfg.Exports {
+		srv.exports = append(srv.exports, newExport(&cfg.Exports[i]))
+	}
+	xc := cfg.transport()
+	xc.Sched = srv.s
+	xc.NewState = func() svcrdma.State { return &callState{srv: srv} }
+	xc.NewReplyState = func() svcrdma.State { return &replyState{} }
+	if cfg.Trace != nil {
+		xc.TraceMsg, xc.TraceConn = srv.traceMsg, srv.traceConn
+	}
+	x, err := svcrdma.New(xc)
+	if err != nil {
+		if srv.ownSched {
+			_ = srv.s.Close()
+		}
+		return nil, err
+	}
+	srv.x = x
+	srv.ctx, srv.cancel = srv.s.WithCancel(context.Background())
+	srv.group = srv.s.NewGroup("the nfsd threads")
+	srv.SetThreads(cfg.Threads)
+	return srv, nil
+}
+
+// newVerf makes the verifier of this instance: in virtual time the same for the same seed, time and Boot.
+func (s *Server) newVerf() uint64 {
+	if !s.s.Virtual() {
+		return rand.Uint64()
+	}
+	h := fnv.New64a()
+	var b [24]byte
+	binary.BigEndian.PutUint64(b[:], s.s.Seed())
+	binary.BigEndian.PutUint64(b[8:], uint64(s.s.Now()))
+	binary.BigEndian.PutUint64(b[16:], s.cfg.Boot)
+	_, _ = h.Write(b[:])
+	_, _ = h.Write([]byte(s.cfg.Addr))
+	return h.Sum64()
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() string { return s.x.Addr() }
+
+// Threads is the number of nfsd threads.
+func (s *Server) Threads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.want
+}
+
+// SetThreads changes the number of nfsd threads to n, at least 1. Threads beyond it end when they have
+// nothing to do.
+func (s *Server) SetThreads(n int) {
+	n = max(n, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for ; s.want < n; s.want++ {
+		t := newThread(s)
+		s.threads = append(s.threads, t)
+		s.group.Go("nfsd", t.run)
+	}
+	for ; s.want > n; s.want-- {
+		s.x.Stop()
+	}
+}
+
+func (t *thread) run() {
+	t.srv.x.Run(t.xt, t)
+	s := t.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range t.procs {
+		s.endedProcs[i] += t.procs[i].Load()
+	}
+	s.n.zeroCopyRead.Add(t.zeroCopyReads.Load())
+	s.n.zeroCopyWrite.Add(t.zeroCopyWrites.Load())
+	if i := slices.Index(s.threads, t); i >= 0 {
+		s.threads = slices.Delete(s.threads, i, i+1)
+	}
+}
+
+// Conn tells of a connection.
+type Conn struct {
+	Peer                   string // address
+	InlineSend, InlineRecv int    // thresholds in force, bytes
+	RemoteInvalidation     bool   // agreed by both sides
+	IRD, ORD               int    // negotiated
+	FreeSQ                 int    // send queue slots not in use
+}
+
+// Connections lists the connections that serve calls.
+func (s *Server) Connections() []Conn {
+	var out []Conn
+	for _, c := range s.x.Conns() {
+		if !c.Ready() {
+			continue
+		}
+		send, recv := c.Inline()
+		ird, ord := c.Negotiated()
+		out = append(out, Conn{Peer: c.Peer(), InlineSend: send, InlineRecv: recv, RemoteInvalidation: c.RemoteInvalidation(),
+			IRD: ird, ORD: ord, FreeSQ: c.FreeSlots()})
+	}
+	return out
+}
+
+// Disconnect ends all connections, as a failure would; clients may connect again.
+func (s *Server) Disconnect() {
+	for _, c := range s.x.Conns() {
+		c.Close()
+	}
+}
+
+// Close ends connections and threads, cancels file system calls that wait, and gives everything back. Again,
+// it does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	s.x.EndConns()
+	s.cancel()
+	s.x.Shutdown()
+	_ = s.group.Wait(context.Background())
+	err := s.x.Close()
+	if s.ownSched {
+		if e := s.s.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

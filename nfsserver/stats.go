@@ -1,0 +1,140 @@
+package nfsserver
+
+import (
+	"sync/atomic"
+
+	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/verbs"
+)
+
+// counters of the RPC and NFS layer.
+type counters struct {
+	mount     atomic.Uint64
+	nfsErrors atomic.Uint64
+
+	garbageArgs, badRPC, rpcMismatch, authError  atomic.Uint64
+	progUnavail, progMismatch, procUnavail       atomic.Uint64
+	badHandle, staleHandle, badChunk             atomic.Uint64
+	drcHits, drcInProgress, drcMisses, drcEvicts atomic.Uint64
+	drcFull                                      atomic.Uint64
+	zeroCopyRead, zeroCopyWrite                  atomic.Uint64
+}
+
+// Stats are counts since New.
+type Stats struct {
+	Transport svcrdma.Stats
+
+	Procs     [nfs3.NumProcs]uint64 // calls executed, by procedure number
+	Mount     uint64                // calls of the MOUNT program
+	NFSErrors uint64                // results with a status other than NFS3_OK
+
+	// Bad input, by kind.
+	GarbageArgs  uint64 // GARBAGE_ARGS
+	BadRPC       uint64 // RPC headers that do not parse; GARBAGE_ARGS
+	RPCMismatch  uint64 // RPC_MISMATCH
+	AuthError    uint64 // AUTH_ERROR
+	ProgUnavail  uint64 // PROG_UNAVAIL
+	ProgMismatch uint64 // PROG_MISMATCH
+	ProcUnavail  uint64 // PROC_UNAVAIL
+	BadHandle    uint64 // NFS3ERR_BADHANDLE
+	StaleHandle  uint64 // NFS3ERR_STALE
+	BadReadChunk uint64 // Read chunks that do not hold the call's data item; ERR_CHUNK
+
+	DRCHits, DRCMisses uint64 // replies from the duplicate request cache, and calls not in it
+	DRCInProgress      uint64 // duplicates of calls that were running; dropped
+	DRCEvictions       uint64 // replies that made room for others
+	DRCFull            uint64 // calls that ran uncached because all entries were running
+
+	ZeroCopyReads, ZeroCopyWrites uint64 // data moved from or to the file system's own memory
+	Threads                       int
+}
+
+// Stats gives the counts.
+func (s *Server) Stats() Stats {
+	n := &s.n
+	st := Stats{
+		Transport: s.x.Stats(),
+		Mount:     n.mount.Load(), NFSErrors: n.nfsErrors.Load(),
+		GarbageArgs: n.garbageArgs.Load(), BadRPC: n.badRPC.Load(), RPCMismatch: n.rpcMismatch.Load(),
+		AuthError: n.authError.Load(), ProgUnavail: n.progUnavail.Load(), ProgMismatch: n.progMismatch.Load(),
+		ProcUnavail: n.procUnavail.Load(), BadHandle: n.badHandle.Load(), StaleHandle: n.staleHandle.Load(),
+		BadReadChunk: n.badChunk.Load(),
+		DRCHits:      n.drcHits.Load(), DRCMisses: n.drcMisses.Load(), DRCInProgress: n.drcInProgress.Load(),
+		DRCEvictions: n.drcEvicts.Load(), DRCFull: n.drcFull.Load(),
+		ZeroCopyReads: n.zeroCopyRead.Load(), ZeroCopyWrites: n.zeroCopyWrite.Load(),
+		Threads: s.Threads(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range st.Procs {
+		st.Procs[i] = s.endedProcs[i]
+		for _, t := range s.threads {
+			st.Procs[i] += t.procs[i].Load()
+		}
+	}
+	for _, t := range s.threads {
+		st.ZeroCopyReads += t.zeroCopyReads.Load()
+		st.ZeroCopyWrites += t.zeroCopyWrites.Load()
+	}
+	return st
+}
+
+// Counters gives the counts by name: the kernel's where it has one, procedures as "nfs3_READ".
+func (st *Stats) Counters() []verbs.Counter {
+	t := &st.Transport
+	c := []verbs.Counter{
+		{Name: "rdma_stat_read", Value: t.Read},
+		{Name: "rdma_stat_recv", Value: t.Recv},
+		{Name: "rdma_stat_write", Value: t.Write},
+		{Name: "rdma_stat_sq_starve", Value: t.SQStarve},
+		{Name: "send", Value: t.Send},
+		{Name: "send_with_inv", Value: t.SendWithInv},
+		{Name: "nomsg_call", Value: t.NomsgCall},
+		{Name: "nomsg_reply", Value: t.NomsgReply},
+		{Name: "reply_wait", Value: t.ReplyWait},
+		{Name: "memory_wait", Value: t.MemoryWait},
+		{Name: "sink_unregistered", Value: t.SinkUnregistered},
+		{Name: "bad_short", Value: t.Short},
+		{Name: "bad_vers", Value: t.BadVers},
+		{Name: "bad_header", Value: t.BadHeader},
+		{Name: "bad_msgp", Value: t.MSGP},
+		{Name: "bad_done", Value: t.Done},
+		{Name: "bad_rdma_error", Value: t.RDMAError},
+		{Name: "bad_xid", Value: t.BadXID},
+		{Name: "bad_chunk", Value: t.BadChunk},
+		{Name: "bad_reverse", Value: t.Reverse},
+		{Name: "reply_no_room", Value: t.NoRoom},
+		{Name: "err_vers_sent", Value: t.ErrVersSent},
+		{Name: "err_chunk_sent", Value: t.ErrChunkSent},
+		{Name: "dropped", Value: t.Dropped},
+		{Name: "conn_accepted", Value: t.Accepted},
+		{Name: "conn_rejected", Value: t.Rejected},
+		{Name: "conn_ended", Value: t.Ended},
+		{Name: "conn_open", Value: uint64(t.Open)},
+		{Name: "bad_rpc", Value: st.BadRPC},
+		{Name: "rpc_garbage_args", Value: st.GarbageArgs},
+		{Name: "rpc_mismatch", Value: st.RPCMismatch},
+		{Name: "rpc_auth_error", Value: st.AuthError},
+		{Name: "rpc_prog_unavail", Value: st.ProgUnavail},
+		{Name: "rpc_prog_mismatch", Value: st.ProgMismatch},
+		{Name: "rpc_proc_unavail", Value: st.ProcUnavail},
+		{Name: "bad_read_chunk", Value: st.BadReadChunk},
+		{Name: "nfs_badhandle", Value: st.BadHandle},
+		{Name: "nfs_stale", Value: st.StaleHandle},
+		{Name: "nfs_errors", Value: st.NFSErrors},
+		{Name: "drc_hits", Value: st.DRCHits},
+		{Name: "drc_misses", Value: st.DRCMisses},
+		{Name: "drc_in_progress", Value: st.DRCInProgress},
+		{Name: "drc_evictions", Value: st.DRCEvictions},
+		{Name: "drc_full", Value: st.DRCFull},
+		{Name: "zero_copy_reads", Value: st.ZeroCopyReads},
+		{Name: "zero_copy_writes", Value: st.ZeroCopyWrites},
+		{Name: "threads", Value: uint64(st.Threads)},
+		{Name: "mount3", Value: st.Mount},
+	}
+	for p, v := range st.Procs {
+		c = append(c, verbs.Counter{Name: "nfs3_" + nfs3.Proc(p).String(), Value: v})
+	}
+	return c
+}
