@@ -1,0 +1,193 @@
+package nfsclient
+
+import (
+	"fmt"
+	"time"
+
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/xprtrdma"
+	"example.org/nfsrdma/verbs"
+)
+
+// RegMode is how the server gets to reach memory (rdma_memreg_strategy).
+type RegMode = xprtrdma.RegMode
+
+// Registration modes. A mode that device or client lack gives an error that matches verbs.ErrUnsupported.
+const (
+	FastReg        = xprtrdma.FastReg        // REG_MR work requests; one segment a page list
+	AllPhysical    = xprtrdma.AllPhysical    // one global key; one segment a page, nothing is fenced
+	Bounce         = xprtrdma.Bounce         // no chunks: copies through the inline buffers
+	Register       = xprtrdma.Register       // by verb, for each chunk
+	MemWindow      = xprtrdma.MemWindow      // windows, a page each; the last unbind is awaited
+	MemWindowAsync = xprtrdma.MemWindowAsync // likewise, not awaited
+	FMR            = xprtrdma.FMR            // fast memory regions
+)
+
+// BadReplyPolicy says what becomes of a call whose reply has a bad header.
+type BadReplyPolicy = xprtrdma.BadReplyPolicy
+
+// RFC 8166 section 4.5 has such a reply dropped. Linux ends the call with EIO, so that it does end.
+const (
+	BadReplyEIO  = xprtrdma.BadReplyEIO
+	BadReplyDrop = xprtrdma.BadReplyDrop
+)
+
+// Cred is the credential of all calls of a mount. The zero value is AUTH_SYS as root.
+type Cred struct {
+	None     bool // AUTH_NONE
+	UID, GID uint32
+	GIDs     []uint32 // at most 16
+	Machine  string   // default "nfsrdma"
+}
+
+// Config says what to mount and how. A zero field has the default that it names.
+type Config struct {
+	Device verbs.Device // must be set; stays the caller's
+	Addr   string       // "server:20049"; must be set
+	Export string       // path that MOUNT is asked for; default "/"
+	Sched  *sched.Sched // default: live, the mount's own
+
+	RegMode     RegMode // rdma_memreg_strategy; default FastReg
+	MaxDataSegs int     // RPCRDMA_MAX_DATA_SEGS, pages of a chunk: 1..4096, default 257. Payload is at most this times 4096
+	RSize       int     // mount option rsize, bytes of a READ: default and at most what server and MaxDataSegs allow
+	WSize       int     // mount option wsize, likewise
+	InlineSend  int     // rdma_max_inline_write: 1024..65536 bytes, default 4096; rounded down to 1024
+	InlineRecv  int     // rdma_max_inline_read: likewise
+	Credits     int     // rdma_slot_table_entries: 1..16384, default 128
+	SQDepth     int     // send queue entries; default what Credits calls need
+	IRD         int     // RDMA READs of the server that are served at once; default what the device can
+	ORD         int     // RDMA READs of our own: NFS needs none; default 0
+	RetryCnt    int     // transport retries: 1..7, default 6
+	RNRRetry    int     // retries when the server has no receive posted: 0..7, 7 for ever; default 0
+
+	NoPrivateData        bool // do not send RFC 8797 private data: the inline threshold is 1024
+	NoRemoteInvalidation bool // do not let the server invalidate keys (RFC 8797 section 4.1)
+	NoPadOptimize        bool // rdma_pad_optimize=0: Read chunks carry the XDR pad
+
+	Cred         Cred
+	Soft         bool           // mount option soft: calls fail with ErrTimedOut; default hard, they never do
+	Timeout      time.Duration  // timeo: a call without reply ends the connection and is sent again; default 60 s, negative never
+	Retrans      int            // retrans, times a soft call is sent again: default 2, negative 0
+	ReconnectMin time.Duration  // first wait between attempts to connect, doubled each time; default 5 s
+	ReconnectMax time.Duration  // default 30 s
+	BadReply     BadReplyPolicy // default BadReplyEIO
+
+	IODepth int // calls that one ReadAt or WriteAt of a File has in flight: 1..1024, default 8
+
+	// Trace, if not nil, gets each message sent (">") and received ("<") in one line. It must
+	// not wait, and costs time and allocations.
+	Trace func(line string)
+}
+
+// ConfigError says that a knob is outside its bounds.
+type ConfigError struct {
+	Knob  string
+	Value any
+	Want  string
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("nfsclient: %s is %v, must be %s", e.Knob, e.Value, e.Want)
+}
+
+// Is makes it match verbs.ErrInvalid.
+func (e *ConfigError) Is(target error) bool { return target == verbs.ErrInvalid }
+
+// knob is an integer of Config with default and bounds.
+type knob struct {
+	name     string
+	v        *int
+	def      int
+	min, max int
+	unit     string
+}
+
+// setDefaults fills in defaults and checks bounds.
+func (c *Config) setDefaults() error {
+	if c.Device == nil {
+		return &ConfigError{"Device", nil, "set"}
+	}
+	if c.Addr == "" {
+		return &ConfigError{"Addr", `""`, `"host:port"`}
+	}
+	if c.Export == "" {
+		c.Export = "/"
+	}
+	if len(c.Cred.GIDs) > 16 {
+		return &ConfigError{"Cred.GIDs", len(c.Cred.GIDs), "at most 16 groups (AUTH_SYS)"}
+	}
+	if len(c.Cred.Machine) > 255 {
+		return &ConfigError{"Cred.Machine", len(c.Cred.Machine), "at most 255 bytes (AUTH_SYS)"}
+	}
+	if c.Cred.Machine == "" {
+		c.Cred.Machine = "nfsrdma"
+	}
+	a := c.Device.Attr()
+	const big = 1 << 30
+	for _, k := range []knob{
+		{"MaxDataSegs (RPCRDMA_MAX_DATA_SEGS)", &c.MaxDataSegs, 257, 1, 4096, "pages"},
+		{"RSize (rsize)", &c.RSize, big, 1, big, "bytes"},
+		{"WSize (wsize)", &c.WSize, big, 1, big, "bytes"},
+		{"InlineSend (rdma_max_inline_write)", &c.InlineSend, 4096, 1024, 65536, "bytes"},
+		{"InlineRecv (rdma_max_inline_read)", &c.InlineRecv, 4096, 1024, 65536, "bytes"},
+		{"Credits (rdma_slot_table_entries)", &c.Credits, min(128, max(a.MaxQPWR-8, 1)), 1, 16384, "slots"},
+		{"SQDepth", &c.SQDepth, 0, 0, a.MaxQPWR, "work requests (the device's limit)"},
+		{"IRD", &c.IRD, 0, 0, a.MaxQPRdAtom, "RDMA READs (the device's limit)"},
+		{"ORD", &c.ORD, 0, 0, a.MaxQPInitRdAtom, "RDMA READs (the device's limit)"},
+		{"RetryCnt", &c.RetryCnt, 6, 1, 7, "retries"},
+		{"RNRRetry", &c.RNRRetry, 0, 0, 7, "retries"},
+		{"IODepth", &c.IODepth, 8, 1, 1024, "calls"},
+	} {
+		if *k.v == 0 {
+			*k.v = k.def
+		}
+		if *k.v < k.min || *k.v > k.max {
+			return &ConfigError{k.name, *k.v, fmt.Sprintf("%d to %d %s", k.min, k.max, k.unit)}
+		}
+	}
+	if c.RegMode > FMR {
+		return &ConfigError{"RegMode", c.RegMode, "a registration mode"}
+	}
+	setDuration(&c.Timeout, 60*time.Second)
+	setDuration(&c.ReconnectMin, 5*time.Second)
+	setDuration(&c.ReconnectMax, max(30*time.Second, c.ReconnectMin))
+	if c.ReconnectMax < c.ReconnectMin {
+		return &ConfigError{"ReconnectMax", c.ReconnectMax, fmt.Sprintf("at least ReconnectMin, %v", c.ReconnectMin)}
+	}
+	switch {
+	case c.Retrans == 0:
+		c.Retrans = 2
+	case c.Retrans < 0:
+		c.Retrans = 0
+	}
+	return nil
+}
+
+func setDuration(d *time.Duration, def time.Duration) {
+	if *d == 0 {
+		*d = def
+	}
+	*d = max(*d, 0)
+}
+
+func (c *Config) xprt() xprtrdma.Config {
+	x := xprtrdma.Config{
+		Sched: c.Sched, Device: c.Device, Addr: c.Addr, Mode: c.RegMode, MaxDataSegs: c.MaxDataSegs,
+		Credits: c.Credits, InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, SQDepth: c.SQDepth, IRD: c.IRD, ORD: c.ORD,
+		RetryCnt: uint8(c.RetryCnt), RNRRetry: uint8(c.RNRRetry), PadInChunk: c.NoPadOptimize,
+		NoRemoteInvalidation: c.NoRemoteInvalidation, NoPrivateData: c.NoPrivateData,
+		Timeout: sched.FromStd(c.Timeout), Retrans: c.Retrans, Soft: c.Soft,
+		ReconnectMin: sched.FromStd(c.ReconnectMin), ReconnectMax: sched.FromStd(c.ReconnectMax), BadReply: c.BadReply,
+	}
+	if f := c.Trace; f != nil {
+		x.FormatCall, x.FormatReply = formatCall, formatReply
+		x.Trace = func(sent bool, line string) {
+			if sent {
+				f("> " + line)
+			} else {
+				f("< " + line)
+			}
+		}
+	}
+	return x
+}

@@ -1,0 +1,127 @@
+package nfsclient
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"strings"
+
+	"example.org/nfsrdma/internal/nfs3"
+)
+
+// maxSymlinks bounds the symbolic links followed in one path, as Linux does.
+const maxSymlinks = 40
+
+// node is an object that a path leads to. Attr is that of NF3DIR and without size when the server gave none.
+type node struct {
+	fh   FH
+	attr Fattr
+}
+
+// clean makes a path relative to the root of the mount, "." for the root itself. It is read as if
+// absolute, so ".." does not leave the mount.
+func clean(name string) string {
+	if name = path.Clean("/" + name)[1:]; name == "" {
+		return "."
+	}
+	return name
+}
+
+// resolve follows name from the root. follow says whether a symbolic link at its end is followed too.
+func (m *Mount) resolve(ctx context.Context, name string, follow bool) (node, error) {
+	stack := []node{{fh: m.root, attr: Fattr{Type: nfs3.NF3DIR}}}
+	left := strings.Split(name, "/")
+	links := 0
+	known := false // attributes of the top of the stack are the server's
+	for len(left) > 0 {
+		part := left[0]
+		left = left[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if len(stack) > 1 {
+				stack = stack[:len(stack)-1]
+				known = false
+			}
+			continue
+		}
+		n, err := m.child(ctx, stack[len(stack)-1].fh, part)
+		if err != nil {
+			return node{}, err
+		}
+		if n.attr.Type != nfs3.NF3LNK || len(left) == 0 && !follow {
+			stack, known = append(stack, n), true
+			continue
+		}
+		if links++; links > maxSymlinks {
+			return node{}, ErrLoop
+		}
+		target, err := m.ReadLink(ctx, n.fh)
+		if err != nil {
+			return node{}, err
+		}
+		if strings.HasPrefix(target, "/") {
+			stack, known = stack[:1], false
+		}
+		left = append(strings.Split(target, "/"), left...)
+	}
+	top := stack[len(stack)-1]
+	if !known {
+		a, err := m.GetAttr(ctx, top.fh)
+		if err != nil {
+			return node{}, err
+		}
+		top.attr = a
+	}
+	return top, nil
+}
+
+// child looks a name up, with its attributes.
+func (m *Mount) child(ctx context.Context, dir FH, name string) (node, error) {
+	r, err := m.Lookup(ctx, dir, name)
+	if err != nil {
+		return node{}, err
+	}
+	if r.Attr.Present {
+		return node{r.FH, r.Attr.Attr}, nil
+	}
+	a, err := m.GetAttr(ctx, r.FH)
+	return node{r.FH, a}, err
+}
+
+// parent resolves the directory of name, and gives the last part of name.
+func (m *Mount) parent(ctx context.Context, name string) (dir FH, base string, err error) {
+	name = clean(name)
+	if name == "." {
+		return FH{}, "", fs.ErrInvalid
+	}
+	d, base := path.Split(name)
+	n, err := m.resolve(ctx, d, true)
+	return n.fh, base, err
+}
+
+// made gives the node of a new object, asking for what the server left out.
+func (m *Mount) made(ctx context.Context, dir FH, name string, c Created) (node, error) {
+	switch {
+	case !c.HasFH:
+		return m.child(ctx, dir, name)
+	case !c.Attr.Present:
+		a, err := m.GetAttr(ctx, c.FH)
+		return node{c.FH, a}, err
+	}
+	return node{c.FH, c.Attr.Attr}, nil
+}
+
+// Walk follows a path, symbolic links included, and gives what it leads to.
+func (m *Mount) Walk(ctx context.Context, name string) (FH, Fattr, error) {
+	n, err := m.resolve(ctx, clean(name), true)
+	return n.fh, n.attr, pathError("walk", name, err)
+}
+
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}

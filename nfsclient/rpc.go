@@ -1,0 +1,130 @@
+package nfsclient
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"example.org/nfsrdma/internal/mount3"
+	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/rpc"
+	"example.org/nfsrdma/internal/xprt/xprtrdma"
+)
+
+// callHeads are the RPC call headers of the two programs; XID and procedure are patched in.
+type callHeads struct{ nfs, mount []byte }
+
+func newCallHeads(c *Cred) callHeads {
+	var cred rpc.Auth
+	if !c.None {
+		sys := rpc.AuthSys{Machine: []byte(c.Machine), UID: c.UID, GID: c.GID, NumGIDs: len(c.GIDs)}
+		copy(sys.GIDs[:], c.GIDs)
+		cred = rpc.Auth{Flavor: rpc.AUTH_SYS, Body: rpc.AppendAuthSys(nil, &sys)}
+	}
+	return callHeads{
+		nfs:   rpc.AppendCall(nil, &rpc.Call{Prog: nfs3.Program, Vers: nfs3.Version, Cred: cred}),
+		mount: rpc.AppendCall(nil, &rpc.Call{Prog: mount3.Program, Vers: mount3.Version, Cred: cred}),
+	}
+}
+
+// get takes a slot and writes the call header into it.
+func (m *Mount) get(ctx context.Context, proc nfs3.Proc) (*xprtrdma.Req, error) {
+	return m.getCall(ctx, m.heads.nfs, uint32(proc))
+}
+
+func (m *Mount) getCall(ctx context.Context, head []byte, proc uint32) (*xprtrdma.Req, error) {
+	q, err := m.x.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := append(q.Msg, head...)
+	binary.BigEndian.PutUint32(b[0:], q.XID())
+	binary.BigEndian.PutUint32(b[20:], proc)
+	q.Msg = b
+	return q, nil
+}
+
+// do makes the call, and gives the results behind the RPC reply header.
+func (m *Mount) do(ctx context.Context, q *xprtrdma.Req) ([]byte, error) {
+	if err := q.Do(ctx); err != nil {
+		return nil, err
+	}
+	var h rpc.Reply
+	n, err := rpc.ConsumeReply(q.Reply, &h)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadReply, err)
+	}
+	if !h.OK() {
+		return nil, &RPCError{Denied: h.Stat == rpc.MSG_DENIED, Accept: h.Accept, Reject: h.Reject, Auth: h.Auth, Low: h.Low, High: h.High}
+	}
+	return q.Reply[n:], nil
+}
+
+// maxReply is the longest reply to proc; see nfs3.MaxReplyLen.
+func maxReply(proc nfs3.Proc, count uint32) int {
+	return rpc.MaxReplyLen + nfs3.MaxReplyLen(proc, count)
+}
+
+// simple makes a call that is on no hot path.
+func simple[A, R any](ctx context.Context, m *Mount, proc nfs3.Proc, args *A, appendArgs func([]byte, *A) []byte,
+	res *R, consumeRes func([]byte, *R) (int, error)) error {
+	q, err := m.get(ctx, proc)
+	if err != nil {
+		return failed(proc.String(), err)
+	}
+	defer m.x.Put(q)
+	q.Msg = appendArgs(q.Msg, args)
+	q.MaxReply = maxReply(proc, 0)
+	body, err := m.do(ctx, q)
+	if err != nil {
+		return failed(proc.String(), err)
+	}
+	if _, err := consumeRes(body, res); err != nil {
+		return badResult(proc, err)
+	}
+	return nil
+}
+
+func badResult(proc nfs3.Proc, err error) error {
+	return fmt.Errorf("%v: %w: %w", proc, ErrBadReply, err)
+}
+
+// check gives a status that is not NFS3_OK as an error.
+func check(proc nfs3.Proc, name string, s Status) error {
+	if s == nfs3.NFS3_OK {
+		return nil
+	}
+	return &Error{Op: proc.String(), Name: name, Status: s}
+}
+
+// formatCall prints an RPC call for traces. reduced: its DDP-eligible argument is in a chunk.
+func formatCall(msg []byte, reduced bool) string {
+	var c rpc.Call
+	n, err := rpc.ConsumeCall(msg, &c)
+	if err != nil {
+		return err.Error()
+	}
+	if c.Prog == nfs3.Program {
+		return nfs3.FormatArgs(nfs3.Proc(c.Proc), msg[n:], reduced)
+	}
+	return fmt.Sprintf("%v %d bytes", mount3.Proc(c.Proc), len(msg)-n)
+}
+
+// formatReply prints an RPC reply; call is what it answers.
+func formatReply(call, msg []byte, reduced bool) string {
+	var c rpc.Call
+	var h rpc.Reply
+	if _, err := rpc.ConsumeCall(call, &c); err != nil {
+		return err.Error()
+	}
+	n, err := rpc.ConsumeReply(msg, &h)
+	switch {
+	case err != nil:
+		return err.Error()
+	case !h.OK():
+		return h.String()
+	case c.Prog == nfs3.Program:
+		return nfs3.FormatRes(nfs3.Proc(c.Proc), msg[n:], reduced)
+	}
+	return fmt.Sprintf("%v %d bytes", mount3.Proc(c.Proc), len(msg)-n)
+}
