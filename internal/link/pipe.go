@@ -187,3 +187,10 @@ func (p *Pipe) unlock() {
 		p.mu.Unlock()
 	}
 }
+
+// FreeAt is when the port will have sent all that it was given.
+func (p *Pipe) FreeAt() sched.Time {
+	p.lock()
+	defer p.unlock()
+	return p.port.free
+}

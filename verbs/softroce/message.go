@@ -1,0 +1,98 @@
+package softroce
+
+// seg is a run of memory and who guards it.
+type seg struct {
+	b   []byte
+	g   *guard
+	gen uint32
+}
+
+// message is memory in pieces: what a send queue entry or a READ response sends, or where
+// a receive puts it. Its storage is kept when it is filled anew.
+type message struct {
+	segs []seg
+	n    uint32
+	fl   *guard // whose end takes back the whole message: the queue pair's flush
+	gen  uint32
+	buf  []byte // of inline data
+	// Where the last copy ended, so that packets in order need not search.
+	at    int
+	start uint32 // offset of segs[at]
+}
+
+func (m *message) reset(fl *guard) {
+	clear(m.segs)
+	m.segs = m.segs[:0]
+	m.n, m.at, m.start = 0, 0, 0
+	m.fl = fl
+	m.gen = fl.gen.Load()
+}
+
+func (m *message) add(s seg) {
+	m.segs = append(m.segs, s)
+	m.n += uint32(len(s.b))
+}
+
+// cursor walks the segments of a message from an offset.
+type cursor struct {
+	m     *message
+	i     int
+	inSeg uint32
+}
+
+func (m *message) seek(off uint32) cursor {
+	i, start := m.at, m.start
+	if off < start {
+		i, start = 0, 0
+	}
+	for i < len(m.segs) && off-start >= uint32(len(m.segs[i].b)) {
+		start += uint32(len(m.segs[i].b))
+		i++
+	}
+	m.at, m.start = i, start
+	return cursor{m, i, off - start}
+}
+
+type copyResult uint8
+
+const (
+	copied  copyResult = iota
+	srcGone            // the sender's memory was taken away: the packet is lost
+	dstGone            // the receiver's memory was
+)
+
+// copyTo copies n bytes from src at soff to the segments at dst.
+func copyTo(dst cursor, src *message, soff, n uint32) copyResult {
+	if n == 0 {
+		return copied
+	}
+	if !src.fl.acquire(src.gen) {
+		return srcGone
+	}
+	defer src.fl.release()
+	s := src.seek(soff)
+	for n > 0 {
+		ss, ds := &s.m.segs[s.i], &dst.m.segs[dst.i]
+		k := min(n, uint32(len(ss.b))-s.inSeg, uint32(len(ds.b))-dst.inSeg)
+		if !ss.g.acquire(ss.gen) {
+			return srcGone
+		}
+		if ds.g != ss.g && !ds.g.acquire(ds.gen) {
+			ss.g.release()
+			return dstGone
+		}
+		copy(ds.b[dst.inSeg:dst.inSeg+k], ss.b[s.inSeg:s.inSeg+k])
+		if ds.g != ss.g {
+			ds.g.release()
+		}
+		ss.g.release()
+		n -= k
+		if s.inSeg += k; s.inSeg == uint32(len(ss.b)) {
+			s.i, s.inSeg = s.i+1, 0
+		}
+		if dst.inSeg += k; dst.inSeg == uint32(len(ds.b)) {
+			dst.i, dst.inSeg = dst.i+1, 0
+		}
+	}
+	return copied
+}

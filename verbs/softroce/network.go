@@ -1,0 +1,140 @@
+package softroce
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"example.org/nfsrdma/internal/link"
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/verbs"
+)
+
+// NetConfig describes a network. The zero value is a direct wire.
+type NetConfig struct {
+	// Link is the wire between each two devices, one pipe each way; nil is a
+	// direct wire, which takes no time.
+	Link *link.Config
+	// Trace, if not nil, gets a line for each packet that is sent. It must not wait.
+	Trace func(string)
+}
+
+// Network joins the devices of one process. Its owner closes it after its devices.
+type Network struct {
+	s   *sched.Sched
+	cfg NetConfig
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	devices map[string]*Device
+	pipes   map[pipeKey]*link.Pipe
+	qpns    map[uint32]*qp // of all devices: numbers are unique in the network
+	cm      cmTable
+}
+
+type pipeKey struct{ from, to *Device }
+
+// NewNetwork makes a network without devices.
+func NewNetwork(s *sched.Sched, cfg NetConfig) *Network {
+	return &Network{
+		s: s, cfg: cfg, rng: s.Rand("softroce"), devices: map[string]*Device{},
+		pipes: map[pipeKey]*link.Pipe{}, qpns: map[uint32]*qp{}, cm: cmTable{listeners: map[string]*listener{}},
+	}
+}
+
+// NewDevice adds a device; "name:port" is an address on it.
+func (n *Network) NewDevice(name string, p Personality) (*Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.devices[name] != nil {
+		return nil, fmt.Errorf("softroce: device %q: %w", name, verbs.ErrAddrInUse)
+	}
+	seed := n.rng.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	d := &Device{
+		net: n, name: name, attr: p.Attr, rng: rng,
+		nextAddr: 0x7f00_0000_0000 + uint64(rng.Uint32N(1<<20))<<pageShift,
+	}
+	if l := n.cfg.Link; l != nil && l.MTU > 0 {
+		d.attr.ActiveMTU = min(d.attr.ActiveMTU, l.MTU)
+	}
+	d.dma.base = 1<<32 + uint64(rng.Uint32N(1<<16))<<pageShift
+	d.dma.rng = rand.New(rand.NewPCG(seed, 2))
+	n.devices[name] = d
+	return d, nil
+}
+
+// Close fails if a device is still open, and drops packets in flight.
+func (n *Network) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for name, d := range n.devices {
+		errs = append(errs, fmt.Errorf("softroce: device %s is open: %+v: %w", name, d.Resources(), verbs.ErrBusy))
+	}
+	for _, p := range n.pipes {
+		p.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// LinkStats are those of the pipe from one device to another.
+func (n *Network) LinkStats(from, to string) link.Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pipes[pipeKey{n.devices[from], n.devices[to]}]; p != nil {
+		return p.Stats()
+	}
+	return link.Stats{}
+}
+
+// pipe is the way from one device to another; nil on a direct wire and within a device.
+func (n *Network) pipe(from, to *Device) *link.Pipe {
+	if n.cfg.Link == nil || from == to {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := pipeKey{from, to}
+	p := n.pipes[k]
+	if p == nil {
+		p = link.NewPipe(n.s, *n.cfg.Link, from.name+"->"+to.name)
+		n.pipes[k] = p
+	}
+	return p
+}
+
+func (n *Network) addQP(q *qp) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		q.num = n.rng.Uint32N(1<<24-2) + 2
+		if n.qpns[q.num] == nil {
+			n.qpns[q.num] = q
+			return
+		}
+	}
+}
+
+func (n *Network) removeQP(q *qp) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.qpns, q.num)
+}
+
+// findQP is the queue pair of a number, if it is on the device of that name.
+func (n *Network) findQP(dev string, num uint32) *qp {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if q := n.qpns[num]; q != nil && q.dev.name == dev {
+		return q
+	}
+	return nil
+}
+
+func (n *Network) psn() uint32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rng.Uint32N(1 << 24)
+}

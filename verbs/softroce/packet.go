@@ -1,0 +1,134 @@
+package softroce
+
+import (
+	"fmt"
+	"sync"
+
+	"example.org/nfsrdma/internal/link"
+)
+
+// kind is a packet's operation. Position in the message (first, middle, last,
+// only) is in the flags, as in the BTH opcode.
+type kind uint8
+
+const (
+	pkSend kind = iota
+	pkSendInv
+	pkWrite
+	pkReadReq
+	pkReadResp
+	pkAck
+	pkNak
+)
+
+var kindNames = [...]string{"SEND", "SEND_INV", "WRITE", "READ_REQUEST", "READ_RESPONSE", "ACK", "NAK"}
+
+type pflags uint8
+
+const (
+	pfFirst pflags = 1 << iota
+	pfLast
+	pfAckReq
+	pfSolicited
+	pfImm
+)
+
+// nakCode is the reason in a NAK's syndrome (IB specification 9.7.5.2.8).
+type nakCode uint8
+
+const (
+	nakPSN nakCode = iota
+	nakInvReq
+	nakRemAccess
+	nakRemOp
+	nakRNR
+)
+
+var nakNames = [...]string{"PSN sequence error", "invalid request", "remote access error", "remote operational error", "RNR"}
+
+// packet is what crosses the wire: headers by value, payload by reference.
+type packet struct {
+	dst   *qp
+	from  *qp
+	src   *message
+	va    uint64 // WRITE first, READ request
+	psn   uint32
+	rkey  uint32
+	dlen  uint32 // of the whole message: WRITE first, READ request
+	imm   uint32 // or the key to invalidate
+	off   uint32 // of the payload in src
+	n     uint32 // payload bytes
+	kind  kind
+	flags pflags
+	nak   nakCode
+	rnr   uint8 // timer code of an RNR NAK
+}
+
+func (p *packet) String() string {
+	pos := "middle"
+	switch p.flags & (pfFirst | pfLast) {
+	case pfFirst | pfLast:
+		pos = "only"
+	case pfFirst:
+		pos = "first"
+	case pfLast:
+		pos = "last"
+	}
+	s := fmt.Sprintf("%s->%s %s %s psn %d", p.from.dev.name, p.dst.dev.name, kindNames[p.kind], pos, p.psn)
+	switch p.kind {
+	case pkWrite, pkReadReq:
+		if p.flags&pfFirst != 0 {
+			s += fmt.Sprintf(" va %#x rkey %#x dlen %d", p.va, p.rkey, p.dlen)
+		}
+	case pkSendInv:
+		s += fmt.Sprintf(" inv %#x", p.imm)
+	case pkNak:
+		s += " " + nakNames[p.nak]
+	}
+	if p.n > 0 {
+		s += fmt.Sprintf(" payload %d", p.n)
+	}
+	return s
+}
+
+// size is the payload on the wire: what is carried beside the per-packet overhead.
+func (p *packet) size() int {
+	n := int(p.n)
+	if p.kind == pkReadReq || p.kind == pkWrite && p.flags&pfFirst != 0 {
+		n += 16 // RETH
+	}
+	return n
+}
+
+// flying is a packet on a modelled link.
+type flying struct{ p packet }
+
+var flyingPool = sync.Pool{New: func() any { return new(flying) }}
+
+func fly(p *packet) *flying {
+	f := flyingPool.Get().(*flying)
+	f.p = *p
+	return f
+}
+
+// Fire is the packet's arrival.
+func (f *flying) Fire() {
+	q := f.p.dst
+	q.mailOne(&f.p)
+	f.Drop()
+	q.kick()
+}
+
+// Clone implements link.Packet.
+func (f *flying) Clone() link.Packet { return fly(&f.p) }
+
+// Drop implements link.Packet.
+func (f *flying) Drop() {
+	f.p = packet{}
+	flyingPool.Put(f)
+}
+
+const psnMask = 1<<24 - 1
+
+// psnDiff is a-b in the 24-bit sequence space: negative if a is before b.
+func psnDiff(a, b uint32) int32 { return int32((a-b)<<8) >> 8 }

@@ -1,0 +1,330 @@
+package softroce
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"example.org/nfsrdma/internal/link"
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/verbs"
+)
+
+// qp is a reliable-connected queue pair: a requester and a responder.
+type qp struct {
+	dev  *Device
+	pd   *PD
+	init verbs.QPInit
+	num  uint32
+	scq  *cq
+	rcq  *cq
+	srq  *srq
+	rq   *recvQueue // own or the SRQ's
+
+	// What the peer may still copy: flight the messages of the send queue, until it is
+	// flushed; served those of READs answered, until the end of the queue pair.
+	flight, served guard
+
+	// Who runs the engine: pending counts calls of kick that are not served.
+	pending  atomic.Int64
+	timerDue atomic.Bool
+
+	postMu sync.Mutex // tail and the mailbox
+	tail   uint64     // next free send queue entry
+	mail   []packet
+	head   atomic.Uint64 // oldest send queue entry, written under mu
+
+	// Of the runner alone, between two runs.
+	inbox []packet
+	out   output
+
+	mu     sync.Mutex // all that follows
+	state  verbs.QPState
+	attr   verbs.QPAttr
+	closed bool
+	peer   *qp
+	pipe   *link.Pipe // nil: direct
+	mtu    uint32
+	outbox output
+	st     stats
+	requester
+	responder
+	timer *sched.Timer
+}
+
+// output is what a run leaves to be done without locks.
+type output struct {
+	packets  []packet
+	notify   []*cq
+	overflow []*cq
+	events   []asyncEvent
+}
+
+type asyncEvent struct {
+	qp  *qp
+	srq *srq
+	typ uint8
+}
+
+// CreateQP implements verbs.PD.
+func (p *PD) CreateQP(init verbs.QPInit) (verbs.QP, error) { return p.createQP(init) }
+
+func (p *PD) createQP(init verbs.QPInit) (*qp, error) {
+	d := p.dev
+	if init.MaxSendSGE == 0 {
+		init.MaxSendSGE = 1
+	}
+	if init.MaxRecvSGE == 0 {
+		init.MaxRecvSGE = 1
+	}
+	for _, k := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"MaxSendWR (max_qp_wr)", init.MaxSendWR, 0, d.attr.MaxQPWR},
+		{"MaxRecvWR (max_qp_wr)", init.MaxRecvWR, 0, d.attr.MaxQPWR},
+		{"MaxSendSGE (max_sge)", init.MaxSendSGE, 0, d.attr.MaxSGE},
+		{"MaxRecvSGE (max_sge)", init.MaxRecvSGE, 0, d.attr.MaxSGE},
+		{"MaxInline", init.MaxInline, 0, d.attr.MaxInline},
+	} {
+		if k.v < k.lo || k.v > k.hi {
+			return nil, fmt.Errorf("softroce: %s: queue pair %s: %s is %d, must be %d to %d: %w", d.name, init.Name, k.name, k.v, k.lo, k.hi, verbs.ErrInvalid)
+		}
+	}
+	scq, _ := init.SendCQ.(*cq)
+	rcq, _ := init.RecvCQ.(*cq)
+	if scq == nil || rcq == nil || scq.dev != d || rcq.dev != d {
+		return nil, fmt.Errorf("softroce: queue pair %s needs completion queues of device %s: %w", init.Name, d.name, verbs.ErrInvalid)
+	}
+	q := &qp{dev: d, pd: p, init: init, scq: scq, rcq: rcq}
+	q.sq = make([]sendWQE, pow2(max(init.MaxSendWR, 1)))
+	if init.SRQ != nil {
+		s, _ := init.SRQ.(*srq)
+		if s == nil || s.pd.dev != d {
+			return nil, fmt.Errorf("softroce: queue pair %s: SRQ of another device: %w", init.Name, verbs.ErrInvalid)
+		}
+		q.srq, q.rq = s, s.q
+	} else {
+		q.rq = newRecvQueue(init.MaxRecvWR, init.MaxRecvSGE)
+	}
+	d.mu.Lock()
+	err := d.usable()
+	if err == nil && p.closed {
+		err = fmt.Errorf("softroce: protection domain: %w", verbs.ErrClosed)
+	}
+	if err == nil {
+		err = d.limit(&d.res.QP, d.attr.MaxQP, "max_qp")
+	}
+	if err != nil {
+		d.mu.Unlock()
+		return nil, err
+	}
+	d.qps = append(d.qps, q)
+	d.mu.Unlock()
+	p.users.Add(1)
+	scq.use(q)
+	rcq.use(q)
+	if q.srq != nil {
+		q.srq.use(1)
+	}
+	d.net.addQP(q)
+	q.timer = d.net.s.NewTimer(func() { q.timerDue.Store(true); q.kick() })
+	return q, nil
+}
+
+// Num implements verbs.QP.
+func (q *qp) Num() uint32 { return q.num }
+
+// Query implements verbs.QP.
+func (q *qp) Query() verbs.QPAttr {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.attr
+	a.State = q.state
+	return a
+}
+
+// Close implements verbs.QP.
+func (q *qp) Close() error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return nil
+	}
+	q.closed = true
+	q.state = verbs.Reset
+	q.endFlight()
+	q.endServed()
+	q.postState.Store(postClosed)
+	q.recvState.Store(postClosed)
+	q.head.Store(q.tailNow())
+	q.peer = nil
+	q.mu.Unlock()
+	q.timer.Stop()
+	d := q.dev
+	d.net.removeQP(q)
+	d.dropWindows(q)
+	q.scq.unuse(q)
+	q.rcq.unuse(q)
+	if q.srq != nil {
+		q.srq.use(-1)
+	}
+	q.pd.users.Add(-1)
+	d.mu.Lock()
+	d.res.QP--
+	for i, x := range d.qps {
+		if x == q {
+			d.qps = append(d.qps[:i], d.qps[i+1:]...)
+			break
+		}
+	}
+	d.past.add(&q.st)
+	d.mu.Unlock()
+	return nil
+}
+
+func (q *qp) tailNow() uint64 {
+	q.postMu.Lock()
+	defer q.postMu.Unlock()
+	return q.tail
+}
+
+// endFlight takes back the memory of packets that are under way.
+func (q *qp) endFlight() {
+	if _, ok := q.flight.current(); ok {
+		q.flight.revoke()
+	}
+}
+
+func (q *qp) endServed() {
+	if _, ok := q.served.current(); ok {
+		q.served.revoke()
+	}
+}
+
+// kick runs the engine unless somebody does so already.
+func (q *qp) kick() {
+	if q.pending.Add(1) != 1 {
+		return
+	}
+	for {
+		n := q.pending.Load()
+		q.run()
+		if q.pending.Add(-n) == 0 {
+			return
+		}
+	}
+}
+
+// mailOne leaves a packet for the engine.
+func (q *qp) mailOne(p *packet) {
+	q.postMu.Lock()
+	q.mail = append(q.mail, *p)
+	q.postMu.Unlock()
+}
+
+// run is one turn of the engine: packets in, packets out.
+func (q *qp) run() {
+	q.postMu.Lock()
+	q.inbox, q.mail = q.mail, q.inbox[:0]
+	tail := q.tail
+	q.postMu.Unlock()
+
+	q.mu.Lock()
+	if q.timerDue.Swap(false) {
+		q.timeout()
+	}
+	q.arrived = 0
+	for i := range q.inbox {
+		q.receive(&q.inbox[i])
+	}
+	q.respond()
+	q.send(tail)
+	q.outbox, q.out = q.out, q.outbox
+	q.mu.Unlock()
+	clear(q.inbox)
+	q.deliver(&q.out)
+}
+
+// deliver does what a run left, without locks.
+func (q *qp) deliver(o *output) {
+	if len(o.packets) > 0 {
+		q.transmit(o.packets)
+		clear(o.packets)
+		o.packets = o.packets[:0]
+	}
+	for i, c := range o.notify {
+		o.notify[i] = nil
+		c.notify()
+	}
+	o.notify = o.notify[:0]
+	for i := range o.overflow {
+		o.overflow[i].overflowed()
+	}
+	o.overflow = o.overflow[:0]
+	for _, e := range o.events {
+		ev := verbs.AsyncEvent{Type: verbs.AsyncEventType(e.typ), QP: e.qp}
+		if e.srq != nil {
+			ev.SRQ, ev.QP = e.srq, nil
+		}
+		q.dev.event(ev)
+	}
+	o.events = o.events[:0]
+}
+
+// transmit hands packets to the wire. All go to the same peer.
+func (q *qp) transmit(ps []packet) {
+	if t := q.dev.net.cfg.Trace; t != nil {
+		for i := range ps {
+			t(fmt.Sprintf("%v %v", q.dev.net.s.Now(), &ps[i]))
+		}
+	}
+	if pipe := q.pipe; pipe != nil {
+		for i := range ps {
+			pipe.Send(ps[i].size(), fly(&ps[i]))
+		}
+		for i, s := range q.answered {
+			s.left = pipe.FreeAt()
+			q.answered[i] = nil
+		}
+		q.answered = q.answered[:0]
+		return
+	}
+	dst := ps[0].dst
+	dst.postMu.Lock()
+	dst.mail = append(dst.mail, ps...)
+	dst.postMu.Unlock()
+	dst.kick()
+}
+
+func (q *qp) emit(p *packet) {
+	if q.peer == nil {
+		return
+	}
+	p.dst, p.from = q.peer, q
+	q.outbox.packets = append(q.outbox.packets, *p)
+	q.st.sentPkts++
+}
+
+// complete puts a completion into c.
+func (q *qp) complete(c *cq, wc *verbs.WC, solicited bool) {
+	wc.QPN = q.num
+	notify, full := c.push(wc, solicited)
+	if notify {
+		for _, x := range q.outbox.notify {
+			if x == c {
+				notify = false
+			}
+		}
+		if notify {
+			q.outbox.notify = append(q.outbox.notify, c)
+		}
+	}
+	if full {
+		q.outbox.overflow = append(q.outbox.overflow, c)
+	}
+}
+
+func (q *qp) asyncEvent(t verbs.AsyncEventType) {
+	q.outbox.events = append(q.outbox.events, asyncEvent{qp: q, typ: uint8(t)})
+}

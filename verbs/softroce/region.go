@@ -1,0 +1,253 @@
+package softroce
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"example.org/nfsrdma/verbs"
+)
+
+type regionKind uint8
+
+const (
+	kindMR     regionKind = iota
+	kindFast              // fast-registration region
+	kindMW                // memory window
+	kindGlobal            // every DMA address, by rkey
+	kindLocal             // every DMA address, by lkey
+)
+
+// region is what a key stands for. The fields below key change only while the
+// key is not valid, and are read after the guard was acquired or checked.
+type region struct {
+	dev   *Device
+	pd    *PD
+	kind  regionKind
+	index uint32
+	g     guard
+
+	mu     sync.Mutex // of what users of the API change: tag, bound
+	tag    uint8
+	bound  int // windows bound to it
+	closed bool
+
+	key    atomic.Uint32 // the valid key, or the one that will be
+	access verbs.Access
+	addr   uint64
+	length uint64
+	base   uint64  // what the first byte's address is for users of the key: addr, or 0 if zero based
+	mem    []byte  // kindMR: all of it
+	pages  []seg   // kindFast
+	parent *region // kindMW
+	pgen   uint32  // generation of the parent at bind
+	qp     *qp     // kindMW type 2: the owner
+}
+
+// keyTable finds a region by the index in its key, without a lock.
+type keyTable struct {
+	mu     sync.Mutex
+	chunks [keyChunks]atomic.Pointer[[keyChunk]atomic.Pointer[region]]
+	free   []uint32
+	grown  int
+	next   []int // order in which chunks come into use
+}
+
+const (
+	keyChunk  = 1024
+	keyChunks = 256
+	maxKeys   = keyChunk * keyChunks
+)
+
+func (t *keyTable) get(key uint32) *region {
+	i := key >> 8
+	if i >= maxKeys {
+		return nil
+	}
+	c := t.chunks[i/keyChunk].Load()
+	if c == nil {
+		return nil
+	}
+	return c[i%keyChunk].Load()
+}
+
+func (d *Device) newRegion(pd *PD, kind regionKind) (*region, error) {
+	t := &d.keys
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.free) == 0 {
+		if t.grown == keyChunks {
+			return nil, fmt.Errorf("softroce: %s: all %d keys are in use: %w", d.name, maxKeys, verbs.ErrNoResources)
+		}
+		if t.next == nil {
+			t.next = d.rng.Perm(keyChunks)
+		}
+		c := t.next[t.grown]
+		t.grown++
+		t.chunks[c].Store(new([keyChunk]atomic.Pointer[region]))
+		for _, i := range d.rng.Perm(keyChunk) {
+			if k := uint32(c*keyChunk + i); k != 0 { // keys 0 to 255 are never valid
+				t.free = append(t.free, k)
+			}
+		}
+	}
+	n := len(t.free) - 1
+	i := t.free[n]
+	t.free = t.free[:n]
+	r := &region{dev: d, pd: pd, kind: kind, index: i, tag: uint8(d.rng.Uint32())}
+	r.key.Store(i<<8 | uint32(r.tag))
+	t.chunks[i/keyChunk].Load()[i%keyChunk].Store(r)
+	return r, nil
+}
+
+// drop frees the key's index. The next user of the index starts with another tag.
+func (d *Device) drop(r *region) {
+	t := &d.keys
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.chunks[r.index/keyChunk].Load()[r.index%keyChunk].Store(nil)
+	// To the front: an index rests as long as it can.
+	t.free = append(t.free, 0)
+	copy(t.free[1:], t.free)
+	t.free[0] = r.index
+}
+
+// nextKey changes the tag.
+func (r *region) nextKey() uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tag++
+	return r.index<<8 | uint32(r.tag)
+}
+
+// why is the reason that an access fails.
+type why uint8
+
+const (
+	fine why = iota
+	badKey
+	badPD
+	badRights
+	badRange
+	badOwner
+	unmapped
+)
+
+func (w why) String() string {
+	return [...]string{"fine", "no such key", "other protection domain", "right missing", "out of range",
+		"window of another queue pair", "address not mapped"}[w]
+}
+
+// span appends to m the memory that [addr, addr+n) of key names, after checking
+// domain, rights and bounds. q is the queue pair that would use it; n is not 0.
+func (d *Device) span(m *message, q *qp, key uint32, addr uint64, n uint32, need verbs.Access) why {
+	r := d.keys.get(key)
+	if r == nil {
+		return badKey
+	}
+	gen, ok := r.g.current()
+	if !ok || !r.g.acquire(gen) {
+		return badKey
+	}
+	defer r.g.release()
+	if r.key.Load() != key {
+		return badKey
+	}
+	if r.pd != q.pd {
+		return badPD
+	}
+	if r.access&need != need {
+		return badRights
+	}
+	switch r.kind {
+	case kindGlobal, kindLocal:
+		return d.dma.span(m, addr, n)
+	case kindMW:
+		if r.qp != nil && r.qp != q {
+			return badOwner
+		}
+	}
+	off := addr - r.base
+	if addr < r.base || off > r.length || uint64(n) > r.length-off {
+		return badRange
+	}
+	return r.slice(m, &r.g, gen, off, n)
+}
+
+// slice appends n bytes of the region at off, guarded by g in generation gen.
+func (r *region) slice(m *message, g *guard, gen uint32, off uint64, n uint32) why {
+	switch r.kind {
+	case kindMR:
+		m.add(seg{r.mem[off : off+uint64(n)], g, gen})
+	case kindFast:
+		for i := range r.pages {
+			p := r.pages[i].b
+			if off >= uint64(len(p)) {
+				off -= uint64(len(p))
+				continue
+			}
+			k := min(n, uint32(uint64(len(p))-off))
+			m.add(seg{p[off : off+uint64(k)], g, gen})
+			off = 0
+			if n -= k; n == 0 {
+				break
+			}
+		}
+	case kindMW:
+		// The window's guard protects the window; its parent cannot be deregistered
+		// while it is bound, but a fast registration can be invalidated.
+		p := r.parent
+		if g, ok := p.g.current(); !ok || g != r.pgen {
+			return badKey
+		}
+		return p.slice(m, g, gen, r.addr-p.addr+off, n)
+	}
+	return fine
+}
+
+// invalidate ends a fast registration or a type 2 window by its key. It fails
+// for a key that is not valid or of a kind that cannot be invalidated.
+func (d *Device) invalidate(q *qp, key uint32) why {
+	r := d.keys.get(key)
+	if r == nil {
+		return badKey
+	}
+	if _, ok := r.g.current(); !ok || r.key.Load() != key {
+		return badKey
+	}
+	if r.pd != q.pd {
+		return badPD
+	}
+	switch {
+	case r.kind == kindFast:
+		r.mu.Lock()
+		bound := r.bound
+		r.mu.Unlock()
+		if bound > 0 {
+			return badRights
+		}
+		r.g.revoke()
+	case r.kind == kindMW && r.qp != nil:
+		if r.qp != q {
+			return badOwner
+		}
+		r.unbind()
+	default:
+		return badRights
+	}
+	return fine
+}
+
+// unbind ends a window's binding.
+func (r *region) unbind() {
+	if _, ok := r.g.current(); ok {
+		r.g.revoke()
+	}
+	if p := r.parent; p != nil {
+		p.mu.Lock()
+		p.bound--
+		p.mu.Unlock()
+		r.parent, r.qp = nil, nil
+		r.dev.ownWindows(r, nil)
+	}
+}
