@@ -155,7 +155,7 @@ func (e *ep) dial(ctx context.Context) error {
 	if !cfg.NoPrivateData {
 		mine = rpcrdma.PrivateData{
 			RemoteInvalidate: !cfg.NoRemoteInvalidation && cfg.Mode == FastReg,
-			SendSize:         cfg.InlineSend, RecvSize: cfg.InlineRecv,
+			SendSize:         cfg.InlineSend &^ 1023, RecvSize: cfg.InlineRecv &^ 1023, // in units of 1024
 		}
 		p.PrivateData = rpcrdma.AppendPrivateData(nil, mine)
 	}
