@@ -293,6 +293,8 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 		key = r.nextKey()
 	} else if _, ok := r.g.current(); ok || key>>8 != r.index {
 		return badKey // a type 2 window is bound only while invalid
+	} else if b.Length == 0 {
+		return badRange
 	}
 	var p *region
 	switch m := b.MR.(type) {

@@ -121,6 +121,9 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) { return s.q.post(wrs) }
 func (s *srq) SetLimit(n int) error {
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
+	if s.q.closed {
+		return fmt.Errorf("softroce: shared receive queue: %w", verbs.ErrClosed)
+	}
 	if n < 0 || n > s.q.depth {
 		return fmt.Errorf("softroce: SRQ limit %d, must be 0 to %d: %w", n, s.q.depth, verbs.ErrInvalid)
 	}

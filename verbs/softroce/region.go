@@ -138,6 +138,9 @@ func (w why) String() string {
 		"window of another queue pair", "address not mapped"}[w]
 }
 
+// byPeer is added to the rights needed when it is the peer that names the key.
+const byPeer verbs.Access = 1 << 31
+
 // span appends to m the memory that [addr, addr+n) of key names, after checking
 // domain, rights and bounds. q is the queue pair that would use it; n is not 0.
 func (d *Device) span(m *message, q *qp, key uint32, addr uint64, n uint32, need verbs.Access) why {
@@ -156,7 +159,9 @@ func (d *Device) span(m *message, q *qp, key uint32, addr uint64, n uint32, need
 	if r.pd != q.pd {
 		return badPD
 	}
-	if r.access&need != need {
+	remote := need&byPeer != 0
+	need &^= byPeer
+	if r.access&need != need || remote && r.kind == kindLocal || !remote && r.kind == kindMW {
 		return badRights
 	}
 	switch r.kind {

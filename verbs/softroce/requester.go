@@ -53,6 +53,14 @@ func (q *qp) send(tail uint64) {
 	if n := tail - q.head.Load(); n > q.st.sqMax {
 		q.st.sqMax = n
 	}
+	q.sendMore(tail)
+	q.hi = max(q.hi, q.next)
+	if q.head.Load() < q.sentTo() {
+		q.armTimer()
+	}
+}
+
+func (q *qp) sendMore(tail uint64) {
 	for q.next < tail && q.state == verbs.RTS {
 		e := q.wqe(q.next)
 		if !e.begun && !q.begin(e) {
@@ -83,10 +91,6 @@ func (q *qp) send(tail uint64) {
 		if !q.sendPackets(e) {
 			return
 		}
-	}
-	q.hi = max(q.hi, q.next)
-	if q.head.Load() < q.next {
-		q.armTimer()
 	}
 }
 

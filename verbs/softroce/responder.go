@@ -99,7 +99,7 @@ func (q *qp) duplicate(p *packet) {
 	s := &readSlot{psn: p.psn, spare: true}
 	if p.dlen > 0 {
 		s.msg.reset(&q.served)
-		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, verbs.RemoteRead) != fine {
+		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
 			return // what it named is gone: a late copy
 		}
 	} else {
@@ -292,7 +292,7 @@ func (q *qp) writePacket(p *packet) {
 		q.off, q.wrKey, q.wrAddr, q.wrLen = 0, p.rkey, p.va, p.dlen
 		q.sink.reset(&q.served)
 		if p.dlen > 0 {
-			if q.dev.span(&q.sink, q, p.rkey, p.va, p.dlen, verbs.RemoteWrite) != fine {
+			if q.dev.span(&q.sink, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteWrite) != fine {
 				q.refuse(nakRemAccess)
 				return
 			}
@@ -342,7 +342,7 @@ func (q *qp) readRequest(p *packet) {
 	}
 	s.msg.reset(&q.served)
 	if p.dlen > 0 {
-		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, verbs.RemoteRead) != fine {
+		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
 			q.refuse(nakRemAccess)
 			return
 		}
