@@ -194,7 +194,9 @@ func (f *FS) Link(oldName, newName string) error {
 }
 
 // Chmod sets permissions.
-func (f *FS) Chmod(name string, perm fs.FileMode) error { return f.setAttr("chmod", name, setMode(perm)) }
+func (f *FS) Chmod(name string, perm fs.FileMode) error {
+	return f.setAttr("chmod", name, setMode(perm))
+}
 
 // Truncate sets the size of a file.
 func (f *FS) Truncate(name string, size int64) error {

@@ -16,10 +16,12 @@ type info struct {
 
 func newInfo(name string, a *Fattr) *info { return &info{path.Base(name), *a} }
 
-func (i *info) Name() string               { return i.name }
-func (i *info) Size() int64                { return int64(i.attr.Size) }
-func (i *info) Mode() fs.FileMode          { return FileMode(&i.attr) }
-func (i *info) ModTime() time.Time         { return time.Unix(int64(i.attr.Mtime.Sec), int64(i.attr.Mtime.Nsec)) }
+func (i *info) Name() string      { return i.name }
+func (i *info) Size() int64       { return int64(i.attr.Size) }
+func (i *info) Mode() fs.FileMode { return FileMode(&i.attr) }
+func (i *info) ModTime() time.Time {
+	return time.Unix(int64(i.attr.Mtime.Sec), int64(i.attr.Mtime.Nsec))
+}
 func (i *info) IsDir() bool                { return i.attr.Type == nfs3.NF3DIR }
 func (i *info) Sys() any                   { return &i.attr }
 func (i *info) Type() fs.FileMode          { return i.Mode().Type() }

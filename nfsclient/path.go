@@ -113,10 +113,15 @@ func (m *Mount) made(ctx context.Context, dir FH, name string, c Created) (node,
 	return node{c.FH, c.Attr.Attr}, nil
 }
 
-// Walk follows a path, symbolic links included, and gives what it leads to.
-func (m *Mount) Walk(ctx context.Context, name string) (FH, Fattr, error) {
+// LookupPath follows a path, symbolic links included, and gives what it leads to.
+func (m *Mount) LookupPath(ctx context.Context, name string) (FH, Fattr, error) {
 	n, err := m.resolve(ctx, clean(name), true)
-	return n.fh, n.attr, pathError("walk", name, err)
+	return n.fh, n.attr, pathError("lookup", name, err)
+}
+
+// Walk calls fn for every file and directory below root, as fs.WalkDir does; each entry's Info has a *Fattr as Sys.
+func (m *Mount) Walk(ctx context.Context, root string, fn fs.WalkDirFunc) error {
+	return fs.WalkDir(m.FS(ctx), clean(root), fn)
 }
 
 func pathError(op, name string, err error) error {
