@@ -1,0 +1,81 @@
+package fabric
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+var inf = math.Inf(1)
+
+// Histogram holds call latencies to two digits, from 1 ns to 20 minutes.
+type Histogram struct{ h *hdrhistogram.Histogram }
+
+const maxLatency = 20 * time.Minute
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(maxLatency), 2) }
+
+// Quantile is the latency that the share q of the calls did not exceed.
+func (h Histogram) Quantile(q float64) time.Duration {
+	if h.h == nil {
+		return 0
+	}
+	return time.Duration(h.h.ValueAtQuantile(q * 100))
+}
+
+// Mean is the mean latency.
+func (h Histogram) Mean() time.Duration {
+	if h.h == nil {
+		return 0
+	}
+	return time.Duration(h.h.Mean())
+}
+
+// Max is the longest.
+func (h Histogram) Max() time.Duration {
+	if h.h == nil {
+		return 0
+	}
+	return time.Duration(h.h.Max())
+}
+
+// Count is the number of calls.
+func (h Histogram) Count() int64 {
+	if h.h == nil {
+		return 0
+	}
+	return h.h.TotalCount()
+}
+
+// recorder spreads live recording over a few histograms.
+type recorder struct{ shards []recShard }
+
+type recShard struct {
+	mu sync.Mutex
+	h  *hdrhistogram.Histogram
+}
+
+func newRecorder(n int) *recorder {
+	r := &recorder{shards: make([]recShard, min(max(n, 1), 8))}
+	for i := range r.shards {
+		r.shards[i].h = newHistogram()
+	}
+	return r
+}
+
+func (r *recorder) record(worker int, d time.Duration) {
+	s := &r.shards[worker%len(r.shards)]
+	s.mu.Lock()
+	_ = s.h.RecordValue(int64(min(max(d, 1), maxLatency)))
+	s.mu.Unlock()
+}
+
+func (r *recorder) sum() Histogram {
+	h := newHistogram()
+	for i := range r.shards {
+		h.Merge(r.shards[i].h)
+	}
+	return Histogram{h}
+}

@@ -1,0 +1,133 @@
+package fabric
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"example.org/nfsrdma/internal/link"
+	"example.org/nfsrdma/nfsclient"
+	"example.org/nfsrdma/verbs"
+	"example.org/nfsrdma/verbs/softroce"
+)
+
+// Link describes a modelled link; nil in Params is a direct wire, which takes no time.
+type Link = link.Config
+
+// Personality says what kind of device softroce plays.
+type Personality = softroce.Personality
+
+// Params are the knobs of a fabric. The zero value of each is the default that it
+// says, today's Linux unless said otherwise.
+type Params struct {
+	Seed uint64 // of all randomness; 0: $NFSRDMA_SEED, or 1
+	Live bool   // wall clock and goroutines; default virtual time
+
+	// The device and the wire.
+	Personality Personality // default softroce.RoCE
+	Link        *Link       // default a direct wire
+
+	// The client.
+	RegMode       nfsclient.RegMode // rdma_memreg_strategy; default FastReg
+	MaxDataSegs   int               // RPCRDMA_MAX_DATA_SEGS, pages a call can carry; default 257
+	RSize, WSize  int               // mount options rsize, wsize in bytes; default and limit MaxDataSegs x 4096 and the server's
+	InlineRead    int               // rdma_max_inline_read, bytes; default 4096
+	InlineWrite   int               // rdma_max_inline_write, bytes; default 4096
+	Credits       int               // rdma_slot_table_entries; default 128
+	IRD           int               // RDMA READs that the client serves at once; default what the device can
+	ClientSQDepth int               // send queue, work requests; default what Credits calls need
+	NoRemoteInv   bool              // no remote invalidation (RFC 8797), on either side
+	NoPadOptimize bool              // rdma_pad_optimize=0: Read chunks carry the XDR pad
+	UID, GID      uint32            // of AUTH_SYS; default root
+	Client        func(*nfsclient.Config)
+
+	// The server.
+	Threads       int     // nfsd threads; default 8
+	ServerCredits int     // max_requests; default 64
+	ORD           int     // RDMA READs that the server has outstanding; default what the device can
+	SQDepth       int     // send queue, work requests (RPCRDMA_SQ_DEPTH_MULT x max_requests); default 4 a credit
+	ServerInline  int     // max_req_size: inline size of receives and sends, bytes; default 4096, or the client's if that is more
+	MaxBlockSize  int     // max_block_size: largest READ and WRITE in bytes; default 1 MiB
+	RegisterSink  bool    // the server registers the sink of its RDMA READs
+	RootSquash    bool    // root_squash; default off
+	ReadOnly      bool    // ro
+	Storage       Storage // default Memory()
+
+	// Trace keeps the last messages, and logs them when the test fails; also $NFSRDMA_TRACE.
+	Trace bool
+}
+
+func (p *Params) setDefaults() error {
+	if p.Seed == 0 {
+		p.Seed = 1
+		if e := os.Getenv("NFSRDMA_SEED"); e != "" {
+			n, err := strconv.ParseUint(e, 0, 64)
+			if err != nil {
+				return fmt.Errorf("fabric: NFSRDMA_SEED=%q is not a number", e)
+			}
+			p.Seed = n
+		}
+	}
+	if os.Getenv("NFSRDMA_TRACE") != "" {
+		p.Trace = true
+	}
+	if p.Personality.Name == "" {
+		p.Personality = softroce.RoCE
+	}
+	if p.Link != nil {
+		if err := p.Link.Validate(); err != nil {
+			return fmt.Errorf("fabric: Link: %w", err)
+		}
+	}
+	if p.ServerInline == 0 {
+		p.ServerInline = max(4096, p.InlineRead, p.InlineWrite)
+	}
+	a := p.Personality.Attr
+	for _, k := range []struct {
+		name   string
+		v      int
+		lo, hi int
+		unit   string
+	}{
+		{"MaxDataSegs (RPCRDMA_MAX_DATA_SEGS)", p.MaxDataSegs, 1, 1 << 16, "pages"},
+		{"IRD (responder_resources)", p.IRD, 1, a.MaxQPRdAtom, "the device's max_qp_rd_atom"},
+		{"ORD (max_outbound_read_requests)", p.ORD, 1, a.MaxQPInitRdAtom, "the device's max_qp_init_rd_atom"},
+		{"InlineRead (rdma_max_inline_read)", p.InlineRead, 1024, 65536, "bytes"},
+		{"InlineWrite (rdma_max_inline_write)", p.InlineWrite, 1024, 65536, "bytes"},
+		{"ServerInline (max_req_size)", p.ServerInline, 1024, 65536, "bytes"},
+		{"Credits (rdma_slot_table_entries)", p.Credits, 1, 16384, "calls"},
+		{"ServerCredits (max_requests)", p.ServerCredits, 1, 16384, "calls"},
+		{"Threads (nfsd)", p.Threads, 1, 65536, "threads"},
+		{"SQDepth", p.SQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
+		{"ClientSQDepth", p.ClientSQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
+		{"MaxBlockSize (max_block_size)", p.MaxBlockSize, 1024, 1 << 30, "bytes"},
+	} {
+		if k.v != 0 && (k.v < k.lo || k.v > k.hi) {
+			return &LimitError{k.name, k.v, fmt.Sprintf("%d to %d, %s; 0 is the default", k.lo, k.hi, k.unit)}
+		}
+	}
+	for _, k := range []struct {
+		name string
+		v    int
+	}{{"RSize (rsize)", p.RSize}, {"WSize (wsize)", p.WSize}} {
+		if k.v != 0 && (k.v < 1024 || k.v%1024 != 0 || k.v > 1<<30) {
+			return &LimitError{k.name, k.v, "a multiple of 1024 from 1024 to 1 GiB; 0 is the largest possible"}
+		}
+	}
+	return nil
+}
+
+// Side is one end of the fabric: its counters and its device.
+type Side struct {
+	counters func() Counters
+	device   verbs.Device
+}
+
+// Counters are the transport's and protocol's, under the kernel's names.
+func (s Side) Counters() Counters { return s.counters() }
+
+// Device are the counters of the RDMA device, under rxe's names where it has them.
+func (s Side) Device() Counters { return s.device.Counters() }
+
+// Resources counts the objects of the device.
+func (s Side) Resources() verbs.Resources { return s.device.Resources() }
