@@ -50,6 +50,15 @@ func (k *call) replyCredits(credits uint32) {
 	k.send(h, success(h.XID, okBody), 0)
 }
 
+// open makes a first call, which the peer answers with a grant.
+func (r *rig) open(h *holder, credits uint32) {
+	r.t.Helper()
+	first := r.goDo(bg, callSpec{})
+	r.settle()
+	h.release(r.t, credits)
+	require.NoError(r.t, first.wait())
+}
+
 // settle lets everything happen that happens without delay.
 func (r *rig) settle() { r.sleep(second / 1000) }
 
@@ -95,10 +104,7 @@ func TestC01C05CreditsBoundCalls(t *testing.T) {
 func TestC04ReceivesForAllReplies(t *testing.T) {
 	h := &holder{}
 	r := newRig(t, serve(h.serve))
-	first := r.goDo(bg, callSpec{})
-	r.settle()
-	h.release(t, 8)
-	require.NoError(t, first.wait())
+	r.open(h, 8)
 	for round := range 5 {
 		var calls []*pendingCall
 		for range 8 {
@@ -123,10 +129,7 @@ func TestC04ReceivesForAllReplies(t *testing.T) {
 func TestC05OneCreditAfterReconnect(t *testing.T) {
 	h := &holder{}
 	r := newRig(t, serve(h.serve))
-	first := r.goDo(bg, callSpec{})
-	r.settle()
-	h.release(t, 8)
-	require.NoError(t, first.wait())
+	r.open(h, 8)
 	var calls []*pendingCall
 	for range 6 {
 		calls = append(calls, r.goDo(bg, callSpec{}))

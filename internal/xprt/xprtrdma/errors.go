@@ -22,14 +22,19 @@ var (
 
 // MarshalError names the limit that a call exceeds. It matches ErrMarshal.
 type MarshalError struct {
-	What  string // "WRITE data", "reply", ...
-	Bytes int
+	What  string // "call", "reply", "data", ...
+	Size  int
 	Limit int
+	Unit  string // "" is bytes
 	Knob  string // what would have to be larger
 }
 
 func (e *MarshalError) Error() string {
-	return fmt.Sprintf("%s of %d bytes exceeds %d, the limit of %s", e.What, e.Bytes, e.Limit, e.Knob)
+	unit := e.Unit
+	if unit == "" {
+		unit = "bytes"
+	}
+	return fmt.Sprintf("%s of %d %s exceeds %d, the limit of %s", e.What, e.Size, unit, e.Limit, e.Knob)
 }
 
 // Is makes it match ErrMarshal.

@@ -55,7 +55,7 @@ func (q *Req) choose(e *ep) (p plan, err error) {
 	case chunks:
 		p.wtype = replych
 	default:
-		return p, &MarshalError{What: "reply", Bytes: inline, Limit: e.inlineRecv, Knob: e.recvKnob()}
+		return p, &MarshalError{What: "reply", Size: inline, Limit: e.inlineRecv, Knob: e.recvKnob()}
 	}
 	// The call.
 	hdr := rpcrdma.MinHeaderLen
@@ -70,7 +70,7 @@ func (q *Req) choose(e *ep) (p plan, err error) {
 	case hdr+whole <= e.inlineSend:
 		p.msgLen = whole
 	case !chunks:
-		return p, &MarshalError{What: "call", Bytes: hdr + whole, Limit: e.inlineSend, Knob: e.sendKnob()}
+		return p, &MarshalError{What: "call", Size: hdr + whole, Limit: e.inlineSend, Knob: e.sendKnob()}
 	case len(q.Data) > 0 && hdr+readLen*(q.segments(len(q.Data))+1)+len(q.Msg) <= e.inlineSend:
 		p.rtype, p.msgLen = readch, len(q.Msg)
 		if q.x.cfg.PadInChunk {
@@ -156,7 +156,7 @@ func (q *Req) mapBuf(b []byte, what string, limit int) error {
 	q.nmaps++
 	per := q.x.reg.segPages()
 	if n := (len(m.Segs) + per - 1) / per; n > limit {
-		return &MarshalError{What: what, Bytes: len(b), Limit: limit * per * verbs.PageSize, Knob: "MaxDataSegs"}
+		return &MarshalError{What: what, Size: len(b), Limit: limit * per * verbs.PageSize, Knob: "MaxDataSegs"}
 	}
 	return nil
 }
@@ -219,11 +219,11 @@ func (q *Req) header(e *ep, p *plan) error {
 	}
 	n := rpcrdma.HeaderLen(h)
 	if n > q.room || n+p.msgLen > e.inlineSend {
-		return &MarshalError{What: "call with its chunk lists", Bytes: n + p.msgLen, Limit: e.inlineSend, Knob: e.sendKnob()}
+		return &MarshalError{What: "call with its chunk lists", Size: n + p.msgLen, Limit: e.inlineSend, Knob: e.sendKnob()}
 	}
 	// A reply repeats the Write list and Reply chunk.
 	if r := n - readLen*len(h.Reads); r > e.inlineRecv || p.wtype == writech && r+q.MaxReply > e.inlineRecv {
-		return &MarshalError{What: "reply with its chunk lists", Bytes: r + q.MaxReply, Limit: e.inlineRecv, Knob: e.recvKnob()}
+		return &MarshalError{What: "reply with its chunk lists", Size: r + q.MaxReply, Limit: e.inlineRecv, Knob: e.recvKnob()}
 	}
 	start := q.room - n
 	rpcrdma.AppendHeader(q.send[start:start:q.room], h)

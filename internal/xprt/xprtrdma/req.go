@@ -47,6 +47,7 @@ type Req struct {
 	maps     [maxMaps]verbs.DMAMap
 	nmaps    int
 	regs     []*region // in use by this call
+	pool     poolWait
 	segs     []rpcrdma.Segment
 	wrs      []verbs.SendWR
 	inv      []verbs.SendWR

@@ -71,7 +71,7 @@ func (q *Req) takeSQ(ctx context.Context, e *ep, n int) error {
 		return nil
 	}
 	if depth := q.x.sqDepth(); n > depth-depth/4 {
-		return &MarshalError{What: "work requests", Bytes: n, Limit: depth - depth/4, Knob: "SQDepth"}
+		return &MarshalError{What: "call", Size: n, Limit: depth - depth/4, Unit: "work requests", Knob: "SQDepth"}
 	}
 	q.x.stats.emptySendctx.Add(1)
 	return e.sq.Acquire(ctx, n)

@@ -3,6 +3,7 @@ package xprtrdma
 import (
 	"sync/atomic"
 
+	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -31,20 +32,19 @@ func (q *Req) count() {
 	c := &q.stats
 	c.sends.Add(1)
 	c.bytesSent.Add(uint64(q.sge[0].Length))
-	switch q.plan.rtype {
-	case readch:
-		c.readChunks.Add(1)
-		c.totalRequest.Add(uint64(len(q.Data)))
-	case areadch:
+	// As in the kernel, a chunk of several segments counts as many, and the bytes are those
+	// offered for replies.
+	c.readChunks.Add(uint64(len(q.hdr.Reads)))
+	if q.plan.rtype == areadch {
 		c.nomsg.Add(1)
-		c.readChunks.Add(1)
-		c.totalRequest.Add(uint64(len(q.long)))
 	}
 	switch q.plan.wtype {
 	case writech:
-		c.writeChunks.Add(1)
+		c.writeChunks.Add(uint64(q.hdr.Writes.Segments()))
+		c.totalRequest.Add(uint64(len(q.Sink)))
 	case replych:
-		c.replyChunks.Add(1)
+		c.replyChunks.Add(uint64(len(q.hdr.Reply)))
+		c.totalRequest.Add(rpcrdma.ChunkLen(q.hdr.Reply))
 	}
 }
 

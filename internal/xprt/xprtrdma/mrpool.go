@@ -1,0 +1,167 @@
+package xprtrdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"example.org/nfsrdma/verbs"
+)
+
+// regionPool has the regions of a mode that keeps them from call to call. They are allocated when
+// first needed. A call that needs more than there are waits its turn, in order of arrival; what
+// cannot ever be had is an error.
+type regionPool struct {
+	alloc func() (*region, error)
+	stats *counters
+
+	mu    sync.Mutex
+	free  []*region
+	total int
+	most  int   // that the pool may have
+	full  error // the device has no more, since this error
+	head  *Req
+	tail  *Req
+}
+
+// poolWait is a Req's place in the line. Guarded by the pool's lock.
+type poolWait struct {
+	next *Req
+	n    int
+	done bool
+	err  error
+}
+
+// get gives q n regions more.
+func (p *regionPool) get(ctx context.Context, q *Req, n int) error {
+	p.mu.Lock()
+	if p.head == nil {
+		if ok, err := p.serve(q, n); ok || err != nil {
+			p.mu.Unlock()
+			return err
+		}
+	}
+	q.pool = poolWait{n: n}
+	if p.tail == nil {
+		p.head = q
+	} else {
+		p.tail.pool.next = q
+	}
+	p.tail = q
+	p.mu.Unlock()
+	for {
+		err := q.w.Wait(ctx)
+		p.mu.Lock()
+		if q.pool.done {
+			p.mu.Unlock()
+			return q.pool.err
+		}
+		if err != nil {
+			p.remove(q)
+			p.wake()
+			p.mu.Unlock()
+			return err
+		}
+		p.mu.Unlock()
+	}
+}
+
+// serve moves n regions to q, if they are free or can be allocated.
+func (p *regionPool) serve(q *Req, n int) (ok bool, err error) {
+	for len(p.free) < n && p.total < p.most && p.full == nil {
+		g, err := p.alloc()
+		if err != nil {
+			p.full = err
+			break
+		}
+		p.stats.mrsAllocated.Add(1)
+		p.total++
+		p.free = append(p.free, g)
+	}
+	k := len(p.free) - n
+	switch {
+	case k >= 0:
+		q.regs = append(q.regs, p.free[k:]...)
+		clear(p.free[k:])
+		p.free = p.free[:k]
+		return true, nil
+	case n > p.most:
+		return false, &MarshalError{What: "call", Size: n, Limit: p.most, Unit: "memory regions", Knob: "Credits and MaxDataSegs"}
+	case p.full != nil && n > p.total:
+		return false, fmt.Errorf("%d memory regions wanted, the device has %d: %w", n, p.total, p.full)
+	}
+	return false, nil
+}
+
+// wake serves those who wait, as far as it goes.
+func (p *regionPool) wake() {
+	for q := p.head; q != nil; q = p.head {
+		ok, err := p.serve(q, q.pool.n)
+		if !ok && err == nil {
+			return
+		}
+		p.remove(q)
+		q.pool.done, q.pool.err = true, err
+		q.w.Wake()
+	}
+}
+
+func (p *regionPool) remove(q *Req) {
+	var prev *Req
+	for x := p.head; x != nil; prev, x = x, x.pool.next {
+		if x != q {
+			continue
+		}
+		if prev == nil {
+			p.head = q.pool.next
+		} else {
+			prev.pool.next = q.pool.next
+		}
+		if p.tail == q {
+			p.tail = prev
+		}
+		return
+	}
+}
+
+// put takes q's regions back. Those that are still valid although the connection is broken are closed:
+// nobody knows whether their key is registered.
+func (p *regionPool) put(q *Req, broken bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, g := range q.regs {
+		q.regs[i] = nil
+		if broken && g.valid {
+			g.mr.Close()
+			p.stats.mrsRecycled.Add(1)
+			p.total--
+			p.full = nil
+			continue
+		}
+		g.valid = false
+		p.free = append(p.free, g)
+	}
+	q.regs = q.regs[:0]
+	p.wake()
+}
+
+func (p *regionPool) close() error {
+	var errs []error
+	for _, g := range p.free {
+		errs = append(errs, g.mr.Close())
+	}
+	p.free = nil
+	return errors.Join(errs...)
+}
+
+// allocFastReg is alloc for regions of fast registration.
+func allocFastReg(pd verbs.PD, depth int) func() (*region, error) {
+	return func() (*region, error) {
+		mr, err := pd.AllocFastRegMR(depth)
+		if err != nil {
+			return nil, err
+		}
+		return &region{mr: mr}, nil
+	}
+}
