@@ -91,7 +91,7 @@ func sunk(q *xprtrdma.Req, buf, inline []byte, n uint32) error {
 	case got >= int(n) && got <= xdr.Roundup(int(n)): // RFC 8166 section 3.4.6.2: no pad; some send it
 	case got <= 0 && len(inline) >= int(n):
 		copy(buf, inline[:n])
-		q.CountFixup()
+		q.CountFixup(int(n))
 	default:
 		return fmt.Errorf("data of %d bytes, of which the chunk has %d, and %d are inline", n, got, len(inline))
 	}

@@ -276,5 +276,5 @@ func (q *Req) result() error {
 	return nil
 }
 
-// CountFixup counts a result that was copied from the inline buffer (fixup_copy_count).
-func (q *Req) CountFixup() { q.stats.fixup.Add(1) }
+// CountFixup counts n bytes of a result that were copied from the inline buffer (fixup_copy_count).
+func (q *Req) CountFixup(n int) { q.stats.fixup.Add(uint64(n)) }
