@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
@@ -58,7 +59,7 @@ type Conn struct {
 	sendMR   verbs.MR
 	reqs     []Request
 	replies  []Reply
-	idle     *sched.Queue[*Reply]
+	idle     replyStack
 	sq       *sched.Sem
 	pad      Mem
 
@@ -70,13 +71,14 @@ type Conn struct {
 	maxReads int // SGEs of a READ
 	maxSGE   int // SGEs of other work
 
-	busy *sched.Group // requests that are queued or served
-	end  *sched.Waiter
-	n    counters
+	state   atomic.Uint32 // connState
+	busy    atomic.Int64  // requests that are queued or served
+	drained *sched.Waiter // busy is 0 and the connection ends
+	end     *sched.Waiter
+	n       counters
 
-	mu    sync.Mutex
-	state connState
-	why   error
+	mu  sync.Mutex
+	why error // why it ends
 }
 
 func newConn(x *Transport, id verbs.ID) *Conn {
@@ -85,9 +87,9 @@ func newConn(x *Transport, id verbs.ID) *Conn {
 	if i := strings.LastIndexByte(c.peer, ':'); i >= 0 {
 		c.host = c.peer[:i]
 	}
-	c.busy = x.s.NewGroup("the calls of " + c.peer)
+	c.drained = x.s.NewWaiter("the calls of " + c.peer)
 	c.end = x.s.NewWaiter("the end of the connection of " + c.peer)
-	c.idle = sched.NewQueue[*Reply](x.s, "a reply buffer for "+c.peer)
+	c.idle.handed = sched.NewQueue[*Reply](x.s, "a reply buffer for "+c.peer)
 	c.sq = x.s.NewSem("a send queue slot for "+c.peer, x.cfg.SQDepth)
 	c.maxSGE = min(x.attr.MaxSGE, maxSendSGE)
 	c.maxReads = min(max(x.attr.MaxSGERd, 1), c.maxSGE)
@@ -113,11 +115,9 @@ func (c *Conn) Negotiated() (ird, ord int) { return c.ird, c.ord }
 func (c *Conn) FreeSlots() int { return c.sq.Free() }
 
 // Ready says whether calls are served.
-func (c *Conn) Ready() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state == ready
-}
+func (c *Conn) Ready() bool { return connState(c.state.Load()) == ready }
+
+func (c *Conn) isClosing() bool { return connState(c.state.Load()) >= closing }
 
 // run is the connection's task: it accepts, waits for the end and cleans up.
 func (c *Conn) run() {
@@ -132,7 +132,9 @@ func (c *Conn) run() {
 	}
 	_ = c.end.Wait(context.Background())
 	_ = c.id.Disconnect()
-	_ = c.busy.Wait(context.Background())
+	for c.busy.Load() > 0 && c.drained.Wait(context.Background()) == nil {
+		continue
+	}
 	c.becomeClosed()
 }
 
@@ -167,7 +169,7 @@ func (c *Conn) setup() (err error) {
 	c.replies = make([]Reply, nreplies)
 	for i := range c.replies {
 		c.replies[i].init(c, uint32(i))
-		c.idle.Push(&c.replies[i])
+		c.idle.put(&c.replies[i])
 	}
 	c.reqs = make([]Request, receives)
 	for i := range c.reqs {
@@ -213,13 +215,9 @@ type EventError struct{ Event verbs.CMEventType }
 func (e *EventError) Error() string { return "svcrdma: " + e.Event.String() }
 
 func (c *Conn) becomeReady() {
-	c.mu.Lock()
-	if c.state != connecting {
-		c.mu.Unlock()
+	if !c.state.CompareAndSwap(uint32(connecting), uint32(ready)) {
 		return
 	}
-	c.state = ready
-	c.mu.Unlock()
 	if f := c.x.cfg.TraceConn; f != nil {
 		f(c, "accepted")
 	}
@@ -231,26 +229,23 @@ func (c *Conn) becomeReady() {
 // called in handlers.
 func (c *Conn) becomeClosing(why error) {
 	c.mu.Lock()
-	if c.state >= closing {
+	if c.isClosing() {
 		c.mu.Unlock()
 		return
 	}
-	c.state, c.why = closing, why
+	c.why = why
+	c.state.Store(uint32(closing))
 	c.mu.Unlock()
 	c.sq.Release(1 << 30) // nobody waits any more for what may not come
-	c.idle.Close()
+	c.idle.handed.Close()
 	c.end.Wake()
 }
 
 // becomeClosed destroys the connection and takes back what the device held. No thread serves a call of it.
 func (c *Conn) becomeClosed() {
-	c.mu.Lock()
-	if c.state == closed {
-		c.mu.Unlock()
+	if connState(c.state.Swap(uint32(closed))) == closed {
 		return
 	}
-	c.state = closed
-	c.mu.Unlock()
 	c.rcq.stop()
 	c.scq.stop()
 	if c.qp != nil {
@@ -311,13 +306,19 @@ var errClosedByUser = errors.New("closed by the server")
 
 // hold counts r as being with the threads; false if the connection ends.
 func (c *Conn) hold() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state != ready {
+	c.busy.Add(1)
+	if !c.Ready() {
+		c.unhold()
 		return false
 	}
-	c.busy.Add(1)
 	return true
+}
+
+// unhold says that the threads have let a request go.
+func (c *Conn) unhold() {
+	if c.busy.Add(-1) == 0 && c.isClosing() {
+		c.drained.Wake()
+	}
 }
 
 // enqueue hands r to the threads.
@@ -328,7 +329,7 @@ func (c *Conn) enqueue(r *Request) {
 	}
 	r.where = queued
 	if !c.x.queue.Push(r) {
-		c.busy.Done()
+		c.unhold()
 	}
 }
 

@@ -2,9 +2,11 @@ package svcrdma
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xdr"
 	"example.org/nfsrdma/verbs"
 )
@@ -40,15 +42,11 @@ func (p *Reply) init(c *Conn, i uint32) {
 // Reply gives an empty reply to r; it waits if all are on their way. Nil: the connection ends, and r with it.
 func (r *Request) Reply(*Thread) *Reply {
 	c := r.conn
-	p, ok := c.idle.TryPop()
-	if !ok {
-		var err error
-		c.n.replyWait.Add(1)
-		if p, err = c.idle.Pop(context.Background()); err != nil {
-			c.becomeClosing(err)
-			r.abort()
-			return nil
-		}
+	p, err := c.idle.get(&c.n)
+	if err != nil {
+		c.becomeClosing(err)
+		r.abort()
+		return nil
 	}
 	p.start = p.middle
 	p.Msg = p.mem.Bytes[p.middle:p.middle]
@@ -97,7 +95,41 @@ func (p *Reply) free() {
 		p.buf.put()
 		p.buf = nil
 	}
-	p.conn.idle.Push(p)
+	p.conn.idle.put(p)
+}
+
+// replyStack holds the idle replies, the last used on top.
+type replyStack struct {
+	mu      sync.Mutex
+	list    []*Reply
+	waiting int
+	handed  *sched.Queue[*Reply] // to those who wait
+}
+
+func (s *replyStack) put(p *Reply) {
+	s.mu.Lock()
+	if s.waiting > 0 {
+		s.waiting--
+		s.mu.Unlock()
+		s.handed.Push(p)
+		return
+	}
+	s.list = append(s.list, p)
+	s.mu.Unlock()
+}
+
+func (s *replyStack) get(n *counters) (*Reply, error) {
+	s.mu.Lock()
+	if k := len(s.list); k > 0 {
+		p := s.list[k-1]
+		s.list = s.list[:k-1]
+		s.mu.Unlock()
+		return p, nil
+	}
+	s.waiting++
+	s.mu.Unlock()
+	n.replyWait.Add(1)
+	return s.handed.Pop(context.Background())
 }
 
 // Discard gives up a reply that will not be sent.

@@ -35,7 +35,7 @@ func (x *Transport) Run(t *Thread, h Handler) {
 		c := r.conn
 		r.where = serving
 		t.serve(r, h)
-		c.busy.Done()
+		c.unhold()
 	}
 }
 
@@ -255,10 +255,4 @@ func (r *Request) findInvKey() {
 		see(r.h.Reply[i].Handle)
 	}
 	r.inv, r.canInv = key, n > 0 && same
-}
-
-func (c *Conn) isClosing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state >= closing
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -36,6 +37,8 @@ type Peer struct {
 	msgs *sched.Queue[Msg]
 	sent *sched.Queue[verbs.WC]
 	hold bool // receives are not posted again
+	pump atomic.Pointer[Pump]
+	scwc [32]verbs.WC
 }
 
 // Msg is a received message, or the failure of a receive.
@@ -119,6 +122,10 @@ func (p *Peer) post(i int) error {
 }
 
 func (p *Peer) received(cq verbs.CQ) {
+	if u := p.pump.Load(); u != nil {
+		u.received(cq)
+		return
+	}
 	drain(cq, func(wc verbs.WC) {
 		m := Msg{Status: wc.Status}
 		if wc.Status == verbs.Success {
@@ -133,7 +140,18 @@ func (p *Peer) received(cq verbs.CQ) {
 	})
 }
 
-func (p *Peer) completed(cq verbs.CQ) { drain(cq, func(wc verbs.WC) { p.sent.Push(wc) }) }
+func (p *Peer) completed(cq verbs.CQ) {
+	if p.pump.Load() == nil {
+		drain(cq, func(wc verbs.WC) { p.sent.Push(wc) })
+		return
+	}
+	for { // nobody waits for them
+		n, err := cq.Poll(p.scwc[:])
+		if err != nil || n == 0 && !cq.Arm(false) {
+			return
+		}
+	}
+}
 
 func drain(cq verbs.CQ, f func(verbs.WC)) {
 	for {

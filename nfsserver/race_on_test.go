@@ -1,0 +1,5 @@
+//go:build race
+
+package nfsserver_test
+
+const raceEnabled = true
