@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 
@@ -14,6 +15,7 @@ var integrityChecks = []Check{
 	{Name: "integrity/mixed-both-directions", Run: func(t *T) { integrity(t, 250, 20000, true) }},
 	{Name: "integrity/small-operations", Run: func(t *T) { integrity(t, 600, 64, true) }},
 	{Name: "integrity/several-connections", Run: integritySeveral},
+	{Name: "integrity/checksum", Run: integrityChecksum},
 }
 
 // traffic is one direction of random operations, with a model of what the
@@ -156,6 +158,48 @@ func run(all []*traffic, ops int) {
 	for _, w := range all {
 		require.Equal(w.t, ops, w.ops)
 		w.remote.wantBytes(w.model, "remote memory at the end")
+	}
+}
+
+// integrityChecksum moves 2 MiB there by WRITE, back by READ, and there by
+// SEND, in odd pieces, and compares sums.
+func integrityChecksum(t *T) {
+	c, s := t.connect(integrityOpts(), integrityOpts())
+	const size = 2 << 20
+	piece := 5*c.attr.ActiveMTU + 7
+	src, back := c.filled(size, 0), c.mem(size, c.sinkAccess())
+	far, inbox := s.mem(size, remoteRW), s.mem(size, verbs.LocalWrite)
+	want := sha256.Sum256(src.bytes())
+	stage := func(name string, m *mem, make func(off, n int) verbs.SendWR) {
+		t.Helper()
+		var flying []verbs.SendWR
+		for off := 0; off < size; off += piece {
+			if len(flying) == outstanding {
+				c.wantSend(flying[0], verbs.Success)
+				flying = flying[1:]
+			}
+			flying = append(flying, c.signaled(make(off, min(piece, size-off))))
+		}
+		for _, wr := range flying {
+			c.wantSend(wr, verbs.Success)
+		}
+		require.Equal(t, want, sha256.Sum256(m.bytes()), "sum after %s", name)
+	}
+	stage("WRITE", far, func(off, n int) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpRDMAWrite, SGEs: []verbs.SGE{src.at(off, n)}, RemoteAddr: far.addr() + uint64(off), RKey: far.mr.RKey()}
+	})
+	stage("READ", back, func(off, n int) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.OpRDMARead, SGEs: []verbs.SGE{back.at(off, n)}, RemoteAddr: far.addr() + uint64(off), RKey: far.mr.RKey()}
+	})
+	stage("SEND", inbox, func(off, n int) verbs.SendWR {
+		if off/piece >= outstanding {
+			require.Equal(t, verbs.Success, s.next(s.rcq).Status)
+		}
+		s.postRecv(inbox.at(off, n))
+		return verbs.SendWR{Op: verbs.OpSend, SGEs: []verbs.SGE{src.at(off, n)}}
+	})
+	for range min(outstanding, (size+piece-1)/piece) {
+		require.Equal(t, verbs.Success, s.next(s.rcq).Status)
 	}
 }
 

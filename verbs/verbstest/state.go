@@ -29,12 +29,12 @@ var stateWays = map[verbs.QPState][]verbs.QPState{
 	verbs.Init:  {verbs.Init},
 	verbs.RTR:   {verbs.Init, verbs.RTR},
 	verbs.RTS:   {verbs.Init, verbs.RTR, verbs.RTS},
-	verbs.Error: {verbs.Error},
+	verbs.Error: {verbs.Init, verbs.Error},
 }
 
-// stateLegal is IB specification figure 124, without SQD and SQE.
+// stateLegal is IB specification figure 124 without SQD and SQE, as Linux has it.
 var stateLegal = map[verbs.QPState][]verbs.QPState{
-	verbs.Reset: {verbs.Reset, verbs.Init, verbs.Error},
+	verbs.Reset: {verbs.Reset, verbs.Init},
 	verbs.Init:  {verbs.Reset, verbs.Init, verbs.RTR, verbs.Error},
 	verbs.RTR:   {verbs.Reset, verbs.RTS, verbs.Error},
 	verbs.RTS:   {verbs.Reset, verbs.RTS, verbs.Error},
@@ -113,7 +113,6 @@ func stateBadAttr(t *T) {
 	for what, change := range map[string]func(*verbs.QPAttr){
 		"RetryCnt 8":          func(a *verbs.QPAttr) { a.RetryCnt = 8 },
 		"RNRRetry 8":          func(a *verbs.QPAttr) { a.RNRRetry = 8 },
-		"path MTU 1000":       func(a *verbs.QPAttr) { a.PathMTU = 1000 },
 		"path MTU 8192":       func(a *verbs.QPAttr) { a.PathMTU = 8192 },
 		"PSN of 25 bits":      func(a *verbs.QPAttr) { a.SQPSN = 1 << 24 },
 		"IRD above the limit": func(a *verbs.QPAttr) { a.IRD = t.Client.Attr().MaxQPRdAtom + 1 },

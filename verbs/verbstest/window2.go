@@ -191,6 +191,7 @@ func window2SendInv(t *T) {
 	wr := bind2(mw, verbs.Bind{MR: n.mr, Addr: n.addr(), Length: 500, Access: verbs.RemoteRead})
 	s.do(wr)
 	t.wantAccessDenied(c, s, verbs.OpRDMARead, key, n.addr(), 100, n.bytes())
+	t.close(mw) // before its region
 }
 
 func window2SendInvWrongQP(t *T) {
