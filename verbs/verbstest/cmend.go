@@ -109,12 +109,13 @@ func cmDisconnectBusy(t *T) {
 	for _, byClient := range []bool{true, false} {
 		c, s := t.connect(opts{}, opts{})
 		n := 30 * c.attr.ActiveMTU
-		src, sink := s.filled(n, remoteRW), c.mem(n, c.sinkAccess())
+		src, sink := s.filled(n, verbs.RemoteRead), c.mem(n, c.sinkAccess())
+		out, dst := c.filled(n, 0), s.mem(n, remoteRW)
 		var list []verbs.SendWR
 		for i := range 24 {
 			wr := readFrom(sink, src)
 			if i%3 == 0 {
-				wr = writeTo(sink, src)
+				wr = writeTo(out, dst)
 			}
 			wr.ID, wr.Flags = t.nextID(), verbs.Signaled
 			list = append(list, wr)

@@ -57,7 +57,7 @@ func Checks() []Check {
 		fastRegChecks, fastRegKeyChecks, window1Checks, window2Checks, dmaChecks,
 		sendChecks, immChecks, rdmaChecks, orderChecks, signalChecks,
 		cqChecks, srqChecks, rnrChecks, readDepthChecks, stateChecks, flushChecks,
-		cmChecks, cmEndChecks, busyChecks, integrityChecks,
+		cmChecks, cmEndChecks, busyChecks, concurrentChecks, integrityChecks,
 	} {
 		all = append(all, theme...)
 	}
