@@ -89,19 +89,3 @@ func pdKeysUnique(t *T) {
 		spans = append(spans, n)
 	}
 }
-
-// wantAccessDenied lets c access n bytes at addr with rkey by op, which s must
-// refuse as a remote access error; neither mem nor the sink may change.
-func (t *T) wantAccessDenied(c, s *side, op verbs.Opcode, rkey uint32, addr uint64, n int, mem []byte) {
-	t.Helper()
-	before := bytes.Clone(mem)
-	local := c.mem(max(n, 1), c.sinkAccess())
-	if op == verbs.OpRDMAWrite {
-		fill(local.bytes(), 0x5eed)
-	}
-	localBefore := local.copy()
-	t.wantRemoteErr(c, s, verbs.SendWR{Op: op, SGEs: []verbs.SGE{local.at(0, n)}, RemoteAddr: addr, RKey: rkey},
-		verbs.RemAccessErr)
-	wantSame(t, before, mem, "memory that was not to be accessed")
-	local.wantBytes(localBefore, "local buffer of the refused access")
-}

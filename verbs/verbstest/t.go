@@ -170,28 +170,28 @@ func (j *job) wait() error {
 	return j.err
 }
 
-// flag is an event that a handler raises and the check waits for.
-type flag struct {
+// asyncEvents holds the asynchronous events of a device.
+type asyncEvents struct {
 	t *T
 	q *sched.Queue[verbs.AsyncEvent]
 }
 
 // deviceEvents collects the asynchronous events of d from now on.
-func (t *T) deviceEvents(d verbs.Device) *flag {
-	f := &flag{t, sched.NewQueue[verbs.AsyncEvent](t.Sched, "an asynchronous event")}
-	d.OnEvent(func(e verbs.AsyncEvent) { f.q.Push(e) })
-	return f
+func (t *T) deviceEvents(d verbs.Device) *asyncEvents {
+	a := &asyncEvents{t, sched.NewQueue[verbs.AsyncEvent](t.Sched, "an asynchronous event")}
+	d.OnEvent(func(e verbs.AsyncEvent) { a.q.Push(e) })
+	return a
 }
 
 // want waits for an event of the type, and drops others.
-func (f *flag) want(typ verbs.AsyncEventType) verbs.AsyncEvent {
-	f.t.Helper()
-	ctx, cancel := f.t.within(patience)
+func (a *asyncEvents) want(typ verbs.AsyncEventType) verbs.AsyncEvent {
+	a.t.Helper()
+	ctx, cancel := a.t.within(patience)
 	defer cancel()
 	for {
-		e, err := f.q.Pop(ctx)
+		e, err := a.q.Pop(ctx)
 		if err != nil {
-			f.t.fatalf("no event %v: %v", typ, err)
+			a.t.fatalf("no event %v: %v", typ, err)
 		}
 		if e.Type == typ {
 			return e
@@ -200,10 +200,10 @@ func (f *flag) want(typ verbs.AsyncEventType) verbs.AsyncEvent {
 }
 
 // count takes the events that are there and counts those of the type.
-func (f *flag) count(typ verbs.AsyncEventType) int {
+func (a *asyncEvents) count(typ verbs.AsyncEventType) int {
 	n := 0
 	for {
-		e, ok := f.q.TryPop()
+		e, ok := a.q.TryPop()
 		if !ok {
 			return n
 		}

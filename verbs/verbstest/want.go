@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"bytes"
 	"context"
 
 	"example.org/nfsrdma/verbs"
@@ -151,6 +152,22 @@ func (t *T) wantRemoteErr(c, s *side, wr verbs.SendWR, st verbs.Status) {
 	if c.attr.Transport != verbs.IWARP { // there the news is still on its way
 		c.wantDown()
 	}
+}
+
+// wantAccessDenied lets c access n bytes at addr with rkey by op, which s must
+// refuse as a remote access error; neither mem nor the sink may change.
+func (t *T) wantAccessDenied(c, s *side, op verbs.Opcode, rkey uint32, addr uint64, n int, mem []byte) {
+	t.Helper()
+	before := bytes.Clone(mem)
+	local := c.mem(max(n, 1), c.sinkAccess())
+	if op == verbs.OpRDMAWrite {
+		fill(local.bytes(), 0x5eed)
+	}
+	localBefore := local.copy()
+	t.wantRemoteErr(c, s, verbs.SendWR{Op: op, SGEs: []verbs.SGE{local.at(0, n)}, RemoteAddr: addr, RKey: rkey},
+		verbs.RemAccessErr)
+	wantSame(t, before, mem, "memory that was not to be accessed")
+	local.wantBytes(localBefore, "local buffer of the refused access")
 }
 
 // wantLocalErr posts wr, which c itself refuses with the status st.
