@@ -17,6 +17,9 @@ func (x *Xprt) Connect(ctx context.Context) error {
 	return x.attempt(ctx)
 }
 
+// connectTimeout bounds one attempt (RPCRDMA_BIND_TO).
+const connectTimeout = 60 * sched.Second
+
 // attempt makes a connection and publishes it. Called with connLock.
 func (x *Xprt) attempt(ctx context.Context) error {
 	ctx, cancel := x.s.WithCancel(ctx)
@@ -43,7 +46,9 @@ func (x *Xprt) attempt(ctx context.Context) error {
 			}
 		}
 	}
-	e, err := x.connect(ctx)
+	tctx, stop := x.s.WithTimeout(ctx, connectTimeout)
+	defer stop()
+	e, err := x.connect(tctx)
 	if err != nil {
 		x.fails.Add(1)
 		x.lastErr = err

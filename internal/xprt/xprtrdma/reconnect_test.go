@@ -114,7 +114,7 @@ func TestBackoffHard(t *testing.T) {
 	var r *rig
 	down := false
 	r = newRig(t, noConnect, withPeer(func(p *peerConfig) {
-		p.accept = func(int, verbs.ID) bool {
+		p.accept = func(*peer, int) bool {
 			at = append(at, r.s.Now())
 			return !down
 		}
@@ -140,7 +140,7 @@ func TestBackoffHard(t *testing.T) {
 func TestBackoffSoft(t *testing.T) {
 	down, requests := false, 0
 	r := newRig(t, withConfig(func(c *Config) { c.Soft, c.Retrans = true, 2 }), withPeer(func(p *peerConfig) {
-		p.accept = func(int, verbs.ID) bool { requests++; return !down }
+		p.accept = func(*peer, int) bool { requests++; return !down }
 	}))
 	r.mustDo(callSpec{})
 	down, requests = true, 0
@@ -331,12 +331,12 @@ func TestCloseAtAnyMoment(t *testing.T) {
 func TestCloseWhileConnecting(t *testing.T) {
 	for _, hang := range []bool{false, true} {
 		down := false
-		var hung []verbs.ID
 		r := newRig(t, withPeer(func(p *peerConfig) {
-			p.accept = func(n int, id verbs.ID) bool {
-				if down && hang {
-					hung = append(hung, id)
-					p.accept = nil
+			p.accept = func(p *peer, n int) bool {
+				for down && hang {
+					if p.s.Sleep(bg, 100*second) != nil {
+						return false
+					}
 				}
 				return !down
 			}
@@ -349,13 +349,33 @@ func TestCloseWhileConnecting(t *testing.T) {
 		require.NoError(t, r.x.Close())
 		assert.ErrorIs(t, a.wait(), ErrClosed)
 		assert.ErrorIs(t, b.wait(), ErrClosed)
+		assert.Less(t, r.s.Now(), sched.Time(10*second))
+		down = false
 		r.close()
 	}
 }
 
+// A server that does not answer a connection request is given up after a minute, and tried again.
+func TestConnectTimeout(t *testing.T) {
+	requests := 0
+	r := newRig(t, withPeer(func(p *peerConfig) {
+		p.accept = func(p *peer, n int) bool {
+			if requests++; requests == 2 {
+				p.s.Sleep(bg, 100*second)
+				return false
+			}
+			return true
+		}
+	}))
+	r.mustDo(callSpec{})
+	r.peer.dropAll()
+	r.mustDo(callSpec{})
+	assert.Equal(t, 3, requests)
+}
+
 // The first connection is tried once.
 func TestConnectRefused(t *testing.T) {
-	r := newRig(t, noConnect, withPeer(func(p *peerConfig) { p.accept = func(int, verbs.ID) bool { return false } }))
+	r := newRig(t, noConnect, withPeer(func(p *peerConfig) { p.accept = func(*peer, int) bool { return false } }))
 	err := r.x.Connect(bg)
 	assert.ErrorIs(t, err, verbs.ErrRefused)
 	assert.ErrorContains(t, err, "connect to server:20049")

@@ -211,7 +211,7 @@ type peerConfig struct {
 	private    bool
 	inv        bool // offers remote invalidation
 	serve      func(*call)
-	accept     func(n int, id verbs.ID) bool // false: refused; n counts requests from 1
+	accept     func(p *peer, n int) bool // false: refused; n counts requests from 1
 	ird        int
 }
 
@@ -261,7 +261,7 @@ func (p *peer) acceptLoop() {
 		if err != nil {
 			return
 		}
-		if p.cfg.accept != nil && !p.cfg.accept(n, id) {
+		if p.cfg.accept != nil && !p.cfg.accept(p, n) {
 			id.Reject(nil)
 			id.Close()
 			continue
@@ -269,6 +269,11 @@ func (p *peer) acceptLoop() {
 		c, err := p.open(id)
 		if !assert.NoError(p.t, err) {
 			return
+		}
+		if id.Accept(bg, c.param()) != nil { // the client is gone already
+			c.close()
+			c.free()
+			continue
 		}
 		p.mu.Lock()
 		p.cons = append(p.cons, c)
@@ -301,6 +306,11 @@ func (p *peer) open(id verbs.ID) (c *peerConn, err error) {
 			return nil, err
 		}
 	}
+	return c, nil
+}
+
+func (c *peerConn) param() verbs.ConnParam {
+	p := c.p
 	ird := p.cfg.ird
 	if ird == 0 {
 		ird = 16
@@ -310,7 +320,7 @@ func (p *peer) open(id verbs.ID) (c *peerConn, err error) {
 		param.PrivateData = rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{
 			RemoteInvalidate: p.cfg.inv, SendSize: p.cfg.send, RecvSize: p.cfg.recv})
 	}
-	return c, id.Accept(bg, param)
+	return param
 }
 
 func (c *peerConn) post(i int) error {

@@ -187,7 +187,9 @@ func (x *Xprt) Close() error {
 	if e := x.ep.Load(); e != nil {
 		err = errors.Join(err, e.teardown())
 	}
-	return errors.Join(err, x.free0())
+	err = errors.Join(err, x.free0())
+	x.slotSem.Release(len(x.reqs)) // callers that came late find the transport closed
+	return err
 }
 
 // free0 frees what New made.
