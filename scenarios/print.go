@@ -50,3 +50,14 @@ func params(m map[string]string) string {
 	slices.Sort(l)
 	return strings.Join(l, " ")
 }
+
+// WriteExplanation prints what the scenario is about, and its constants.
+func (s *Scenario) WriteExplanation(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n\n%s\n\n", s.Name, s.Title, s.Explain)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "CONSTANT\tVALUE\tUNIT\tSOURCE\n")
+	for _, c := range s.Constants {
+		fmt.Fprintf(tw, "%s\t%g\t%s\t%s\n", c.Name, c.Value, c.Unit, c.Source)
+	}
+	return tw.Flush()
+}

@@ -14,7 +14,9 @@ type Scenario struct {
 	Name    string // what `nfsrdma run` takes
 	Title   string // one line
 	Explain string // what was reported, the mechanism, and what to look at
-	Run     func(ctx context.Context, o Options) (*Result, error)
+	// Constants of the model, each with its source.
+	Constants []Constant
+	Run       func(ctx context.Context, o Options) (*Result, error)
 }
 
 // Options are the same for every scenario.

@@ -24,7 +24,8 @@ most min(ORD, IRD) outstanding; fast registration sends one segment (iWARP still
 
 Look at: the ratio 16/8; how the gain shrinks from SEGS to SEGS; what the sink, which drops the data, allows; and how a long
 round trip makes the ORD window the limit: min(ORD, IRD) x 4096 / (RTT + overhead).`,
-	Run: runSegments,
+	Constants: segmentsConstants,
+	Run:       runSegments,
 }
 
 // segCell is one run.

@@ -1,0 +1,155 @@
+// Package bench measures the fabric live, on this machine, beside two bounds taken
+// in the same run: a plain copy of memory, and the device alone. Only the ratios mean anything
+// on another machine.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"example.org/nfsrdma/fabric"
+)
+
+// Options say what to measure.
+type Options struct {
+	Params   fabric.Params // Live is taken as set
+	Time     time.Duration // of each figure; 0 is 1 s
+	Only     string        // names that contain this; the bounds are always measured
+	Progress io.Writer
+}
+
+// Figure is one measurement. Its name tells the unit: _per_s, or _MBps for 10^6
+// bytes a second.
+type Figure struct {
+	Name  string
+	Value float64
+	Bound string // name of the bound that it is compared with
+}
+
+// Result holds the figures in order.
+type Result struct{ Figures []Figure }
+
+// Get is the value of a name.
+func (r *Result) Get(name string) (float64, bool) {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f.Value, true
+		}
+	}
+	return 0, false
+}
+
+// Map is the result by name.
+func (r *Result) Map() map[string]float64 {
+	m := make(map[string]float64, len(r.Figures))
+	for _, f := range r.Figures {
+		m[f.Name] = f.Value
+	}
+	return m
+}
+
+// FileSize is the size of the file, and of the memory that the bounds copy.
+const FileSize = 64 << 20
+
+type spec struct {
+	name  string
+	bound string
+	load  fabric.Load
+}
+
+func specs() []spec {
+	var out []spec
+	add := func(name, bound string, l fabric.Load) {
+		l.FileSize = FileSize
+		out = append(out, spec{name, bound, l})
+	}
+	const k4, k64, m1 = 4 << 10, 64 << 10, 1 << 20
+	add("read4k_per_s", "engine_per_s", fabric.Load{Op: fabric.Read, Size: k4, Depth: 64, Random: true})
+	add("read1m_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Read, Size: m1, Depth: 16})
+	add("write1m_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Write, Size: m1, Depth: 16})
+	for _, d := range []int{1, 8, 1024} {
+		add(fmt.Sprintf("read4k_depth%d_per_s", d), "engine_per_s", fabric.Load{Op: fabric.Read, Size: k4, Depth: d, Random: true})
+	}
+	for _, d := range []int{1, 8, 64, 1024} {
+		add(fmt.Sprintf("write4k_depth%d_per_s", d), "engine_per_s", fabric.Load{Op: fabric.Write, Size: k4, Depth: d, Random: true})
+	}
+	add("read64k_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Read, Size: k64, Depth: 16})
+	add("write64k_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Write, Size: k64, Depth: 16})
+	for _, d := range []int{1, 8, 1024} {
+		add(fmt.Sprintf("read1m_depth%d_MBps", d), "memcpy1m_MBps", fabric.Load{Op: fabric.Read, Size: m1, Depth: d})
+		add(fmt.Sprintf("write1m_depth%d_MBps", d), "memcpy1m_MBps", fabric.Load{Op: fabric.Write, Size: m1, Depth: d})
+		add(fmt.Sprintf("read64k_depth%d_MBps", d), "memcpy1m_MBps", fabric.Load{Op: fabric.Read, Size: k64, Depth: d})
+		add(fmt.Sprintf("write64k_depth%d_MBps", d), "memcpy1m_MBps", fabric.Load{Op: fabric.Write, Size: k64, Depth: d})
+	}
+	add("getattr_per_s", "", fabric.Load{Op: fabric.GetAttr, Depth: 64})
+	return out
+}
+
+// Run measures all figures.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Time <= 0 {
+		o.Time = time.Second
+	}
+	o.Params.Live = true
+	r := &Result{}
+	r.add(Figure{Name: "memcpy1m_MBps", Value: memcpyRate(1<<20, o.Time) / 1e6})
+	r.add(Figure{Name: "memcpy4k_per_s", Value: memcpyRate(4<<10, o.Time) / 4096})
+	e, err := engineRate(o.Time)
+	if err != nil {
+		return nil, err
+	}
+	r.add(Figure{Name: "engine_per_s", Value: e})
+	for _, s := range specs() {
+		if !strings.Contains(s.name, o.Only) {
+			continue
+		}
+		if o.Progress != nil {
+			fmt.Fprintf(o.Progress, "bench: %s\n", s.name)
+		}
+		if err := r.measure(ctx, o, s); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", s.name, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *Result) add(f Figure) { r.Figures = append(r.Figures, f) }
+
+// measure runs one load in a fabric of its own, warmed up first.
+func (r *Result) measure(ctx context.Context, o Options, s spec) error {
+	runtime.GC()
+	f, err := fabric.Start(o.Params)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	warm := s.load
+	warm.Time = o.Time / 4
+	if _, err := f.RunLoad(ctx, warm); err != nil {
+		return err
+	}
+	s.load.Time = o.Time
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := f.RunLoad(ctx, s.load)
+	if err != nil {
+		return err
+	}
+	runtime.ReadMemStats(&after)
+	v := got.OpsPerSecond()
+	if strings.HasSuffix(s.name, "_MBps") {
+		v = got.Throughput() / fabric.MBps
+	}
+	r.add(Figure{s.name, v, s.bound})
+	switch s.name {
+	case "read4k_per_s", "read1m_MBps", "write1m_MBps":
+		// The load itself allocates a buffer a task and a histogram, not each call.
+		name := "allocs_per_" + strings.TrimSuffix(strings.TrimSuffix(s.name, "_per_s"), "_MBps")
+		r.add(Figure{Name: name, Value: float64(after.Mallocs-before.Mallocs) / float64(max(got.Calls, 1))})
+	}
+	return f.Close()
+}
