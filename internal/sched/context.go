@@ -14,7 +14,8 @@ func (s *Sched) WithTimeout(parent context.Context, d Duration) (context.Context
 	}
 	c, cancel := s.newContext(parent)
 	if c.Err() == nil {
-		c.timer = s.NewTimer(func() { c.cancel(context.DeadlineExceeded) })
+		c.timer = s.v.getTimer()
+		c.timer.f = func() { c.cancel(context.DeadlineExceeded) }
 		c.timer.Reset(d)
 	}
 	return c, cancel
@@ -42,17 +43,20 @@ type wake struct {
 	seq uint64
 }
 
-func (b *subs) add(w *Waiter) { b.list = append(b.list, wake{w, w.seq}) }
+func (b *subs) add(w *Waiter) {
+	w.sub = len(b.list)
+	b.list = append(b.list, wake{w, w.seq})
+}
 
 func (b *subs) remove(w *Waiter) {
-	for i := range b.list {
-		if b.list[i].w == w {
-			n := len(b.list) - 1
-			b.list[i] = b.list[n]
-			b.list = b.list[:n]
-			return
-		}
+	i, n := w.sub, len(b.list)-1
+	if i > n || b.list[i].w != w {
+		return // the context has ended
 	}
+	b.list[i] = b.list[n]
+	b.list[i].w.sub = i
+	b.list[n] = wake{}
+	b.list = b.list[:n]
 }
 
 func (b *subs) cancel(err error) {
@@ -103,6 +107,18 @@ func (s *Sched) newContext(parent context.Context) (*vctx, context.CancelFunc) {
 	}
 }
 
+// getTimer re-uses the timers of contexts that have ended, and so their
+// entries in the heap.
+func (v *virtual) getTimer() *Timer {
+	n := len(v.timers) - 1
+	if n < 0 {
+		return v.s.NewTimer(nil)
+	}
+	t := v.timers[n]
+	v.timers = v.timers[:n]
+	return t
+}
+
 func without(l []*vctx, c *vctx) []*vctx {
 	return slices.DeleteFunc(l, func(x *vctx) bool { return x == c })
 }
@@ -140,8 +156,10 @@ func (c *vctx) cancel(err error) {
 	c.err = err
 	c.mu.Unlock()
 	close(c.done)
-	if c.timer != nil {
-		c.timer.Stop()
+	if t := c.timer; t != nil {
+		t.Stop()
+		t.f, c.timer = nil, nil
+		c.v.timers = append(c.v.timers, t)
 	}
 	c.subs.cancel(err)
 	kids := c.kids

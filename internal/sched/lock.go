@@ -85,7 +85,14 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 	w.n = n
 	m.waits.push(w)
 	m.mu.Unlock()
+	returned := false
+	defer func() {
+		if !returned {
+			m.abandon(w)
+		}
+	}()
 	err := w.Wait(ctx)
+	returned = true
 	if err != nil {
 		m.mu.Lock()
 		if w.got { // handed over in the same moment: keep it
@@ -98,6 +105,19 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 	}
 	m.s.putWaiter(w)
 	return err
+}
+
+// abandon takes w off the list when its Wait does not return: the goroutine
+// ends by Goexit, as when a task calls t.FailNow.
+func (m *Sem) abandon(w *Waiter) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.got {
+		m.n += w.n
+	} else {
+		m.waits.remove(w)
+	}
+	m.grant()
 }
 
 // Release gives n units back; a negative n takes units away (the count may fall

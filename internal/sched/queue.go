@@ -9,8 +9,8 @@ import (
 // ErrQueueClosed is what Pop returns from a closed, empty queue.
 var ErrQueueClosed = errors.New("sched: queue closed")
 
-// Queue is an unbounded FIFO. Push never waits; Pop waits for an item, those who
-// wait being served in order. Its storage grows to the largest length and is kept.
+// Queue is an unbounded FIFO. Push never waits; Pop waits for an item, and those who
+// wait are woken in order. Its storage grows to the largest length and is kept.
 type Queue[T any] struct {
 	s      *Sched
 	what   string

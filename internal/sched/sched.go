@@ -70,7 +70,8 @@ func (s *Sched) Rand(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
 }
 
-// Go starts a task. The name stands in reports of deadlocks and leaks.
+// Go starts a task. The name stands in reports of deadlocks and leaks. After
+// Close it starts nothing.
 func (s *Sched) Go(name string, f func()) {
 	t := &task{name: name}
 	if s.v != nil {
@@ -78,10 +79,15 @@ func (s *Sched) Go(name string, f func()) {
 		return
 	}
 	s.mu.Lock()
-	s.tasks[t] = struct{}{}
+	late := s.closing.Load()
+	if !late {
+		s.tasks[t] = struct{}{}
+		s.wg.Add(1)
+	}
 	s.mu.Unlock()
-	s.wg.Add(1)
-	go s.runLive(t, f)
+	if !late {
+		go s.runLive(t, f)
+	}
 }
 
 func (s *Sched) runLive(t *task, f func()) {
@@ -125,7 +131,9 @@ func (s *Sched) Close() error {
 		s.closing.Store(true)
 		return s.v.close()
 	}
+	s.mu.Lock()
 	s.closing.Store(true)
+	s.mu.Unlock()
 	s.endOnce.Do(func() { close(s.end) })
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()

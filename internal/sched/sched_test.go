@@ -452,6 +452,82 @@ func TestGoexitStopsTheCaller(t *testing.T) {
 	})
 }
 
+// A wake that comes in the instant of a timeout belongs to the next wait.
+func TestWakeAtTheTimeoutIsKept(t *testing.T) {
+	s := NewVirtual(1)
+	defer s.Close()
+	w := s.NewWaiter("reply")
+	done := s.NewGroup("tasks")
+	done.Go("caller", func() {
+		ctx, cancel := s.WithTimeout(bg, Second)
+		defer cancel()
+		s.NewTimer(w.Wake).Reset(Second) // after the context's timer
+		assert.ErrorIs(t, w.Wait(ctx), context.DeadlineExceeded)
+		assert.NoError(t, w.Wait(bg))
+	})
+	require.NoError(t, done.Wait(bg))
+}
+
+func TestTimersDoNotFillTheHeap(t *testing.T) {
+	s := NewVirtual(1)
+	defer s.Close()
+	tm := s.NewTimer(func() {})
+	for range 1000 {
+		_, cancel := s.WithTimeout(bg, 60*Second)
+		tm.Reset(100 * Second)
+		tm.Reset(Microsecond)
+		require.NoError(t, s.Sleep(bg, 2*Microsecond))
+		cancel()
+	}
+	assert.Less(t, len(s.v.heap), 10)
+}
+
+func TestTimeLimit(t *testing.T) {
+	s := NewVirtual(1)
+	defer s.Close()
+	s.SetLimit(Time(10 * Second))
+	s.Go("for ever", func() {
+		for s.Sleep(bg, Second) == nil {
+		}
+	})
+	var limit *TimeLimitError
+	require.ErrorAs(t, s.NewWaiter("never").Wait(bg), &limit)
+	assert.Equal(t, []string{"for ever: waits for sleep since 10s"}, limit.Tasks)
+	assert.Contains(t, limit.Error(), "limit of 10s: the caller waits for never\n\tfor ever")
+}
+
+func TestCloseFromCallbackIsRefused(t *testing.T) {
+	s := NewVirtual(1)
+	s.NewTimer(func() { assert.Error(t, s.Close()) }).Reset(1)
+	require.NoError(t, s.Sleep(bg, Second))
+	require.NoError(t, s.Close())
+}
+
+// A goroutine that ends while it waits for a unit leaves none behind.
+func TestGoexitInAcquireKeepsTheUnit(t *testing.T) {
+	s := NewVirtual(1)
+	defer s.Close()
+	m := s.NewSem("unit", 0)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		s.Go("failing", func() { _ = s.Sleep(bg, Second); runtime.Goexit() })
+		_ = m.Acquire(bg, 1)
+	}()
+	<-done
+	m.Release(1)
+	assert.True(t, m.TryAcquire(1))
+}
+
+func TestTwoTasksInOneWaiter(t *testing.T) {
+	s := NewVirtual(1)
+	defer s.Close()
+	w := s.NewWaiter("it")
+	s.Go("first", func() { _ = w.Wait(bg) })
+	s.Go("second", func() { assert.Panics(t, func() { _ = w.Wait(bg) }) })
+	require.NoError(t, s.Sleep(bg, Second))
+}
+
 // 64 tasks contend for a lock, a semaphore and a queue: one seed, one trace.
 func contend(seed uint64) (uint64, string) {
 	s := NewVirtual(seed)

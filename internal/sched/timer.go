@@ -1,27 +1,30 @@
 package sched
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
-// Timer calls a function once at a time; Reset sets it again. The function
-// runs between tasks (virtual) or in its own goroutine (live) and must not wait.
-// After Close it does not run.
+// Timer calls a function when it is due; Reset sets it again. The function
+// runs between tasks (virtual) or in its own goroutine (live) and must not wait. Live,
+// it may still be running when Reset, Stop or Close return, but never twice at once.
+// After Close it does not begin.
 type Timer struct {
 	s *Sched
 	f func()
 
-	// Virtual: the heap entry that fires is the one of this deadline; a later deadline
-	// re-uses the entry that is already in the heap.
-	at     Time
-	armed  bool
-	queued Time // time of the earliest entry in the heap; 0 none
-	ev     timerEvent
+	// Virtual: an entry in the heap cannot be taken back, so one that comes early
+	// serves a later deadline: it goes on waiting.
+	at    Time
+	armed bool
+	due   []Time // of the entries in the heap, earliest first; hardly ever more than two
+	ev    timerEvent
 
-	mu   sync.Mutex
-	live *time.Timer
-	gen  uint64
+	mu      sync.Mutex
+	live    *time.Timer
+	gen     uint64
+	running sync.Mutex
 }
 
 type timerEvent struct{ t *Timer }
@@ -38,9 +41,7 @@ func (t *Timer) Reset(d Duration) {
 	if t.s.v != nil {
 		v := t.s.v
 		t.at, t.armed = v.now.Add(max(d, 0)), true
-		if t.queued == 0 || t.queued > t.at {
-			t.queue(v)
-		}
+		t.queue(v)
 		return
 	}
 	t.mu.Lock()
@@ -54,6 +55,8 @@ func (t *Timer) Reset(d Duration) {
 }
 
 func (t *Timer) fireLive(gen uint64) {
+	t.running.Lock()
+	defer t.running.Unlock()
 	t.mu.Lock()
 	ok := gen == t.gen && !t.s.closing.Load()
 	t.mu.Unlock()
@@ -62,24 +65,24 @@ func (t *Timer) fireLive(gen uint64) {
 	}
 }
 
+// queue sees to it that an entry comes no later than the deadline.
 func (t *Timer) queue(v *virtual) {
-	t.queued = t.at
+	if len(t.due) > 0 && t.due[0] <= t.at {
+		return
+	}
+	t.due = slices.Insert(t.due, 0, t.at)
 	v.post(t.at, &t.ev)
 }
 
 // Fire is the heap's call.
 func (e *timerEvent) Fire() {
 	t, v := e.t, e.t.s.v
-	if t.queued != 0 && v.now >= t.queued {
-		t.queued = 0
-	}
+	t.due = slices.Delete(t.due, 0, 1)
 	if !t.armed {
 		return
 	}
 	if v.now < t.at {
-		if t.queued == 0 {
-			t.queue(v)
-		}
+		t.queue(v)
 		return
 	}
 	t.armed = false

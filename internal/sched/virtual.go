@@ -1,8 +1,10 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"runtime/debug"
 	"strings"
 )
@@ -57,10 +59,12 @@ type virtual struct {
 	print   uint64 // fingerprint of the trace
 	foreign foreign
 	trace   func(Time, string)
+	limit   Time
+	timers  []*Timer // idle, of contexts
 }
 
 func newVirtual(s *Sched) *virtual {
-	return &virtual{s: s, ring: make([]entry, 64), print: 14695981039346656037}
+	return &virtual{s: s, ring: make([]entry, 64), print: 14695981039346656037, limit: math.MaxInt64}
 }
 
 // Fingerprint is a hash over the order and time of all task switches so far:
@@ -263,6 +267,9 @@ func (v *virtual) drive(w *Waiter) error {
 		if !v.step() {
 			return v.deadlock(w)
 		}
+		if v.now > v.limit {
+			return &TimeLimitError{Limit: v.limit, Caller: w.describe(), Tasks: v.list()}
+		}
 	}
 	return nil
 }
@@ -295,6 +302,25 @@ func (v *virtual) list() []string {
 	return out
 }
 
+// SetLimit makes waits fail with a *TimeLimitError once virtual time has passed
+// t, so that what would go on for ever ends. It does nothing when live.
+func (s *Sched) SetLimit(t Time) {
+	if s.v != nil {
+		s.v.limit = t
+	}
+}
+
+// TimeLimitError says that virtual time has passed its limit.
+type TimeLimitError struct {
+	Limit  Time
+	Caller string   // what the caller waits for
+	Tasks  []string // each task that has not ended, and what it waits for
+}
+
+func (e *TimeLimitError) Error() string {
+	return describe(fmt.Sprintf("sched: virtual time has passed its limit of %v: the caller waits for %s", e.Limit, e.Caller), e.Tasks)
+}
+
 func (v *virtual) deadlock(w *Waiter) error {
 	return &DeadlockError{At: v.now, Caller: w.describe(), Tasks: v.list()}
 }
@@ -307,21 +333,22 @@ type DeadlockError struct {
 }
 
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "sched: deadlock at %v: the caller waits for %s, and nothing is left to happen", e.At, e.Caller)
-	for _, t := range e.Tasks {
-		b.WriteString("\n\t")
-		b.WriteString(t)
-	}
-	return b.String()
+	return describe(fmt.Sprintf("sched: deadlock at %v: the caller waits for %s, and nothing is left to happen", e.At, e.Caller), e.Tasks)
+}
+
+func describe(what string, tasks []string) string {
+	return strings.Join(append([]string{what}, tasks...), "\n\t")
 }
 
 // maxSpins bounds the waits that one task may try after Close.
 const maxSpins = 100_000
 
 func (v *virtual) close() error {
-	if v.cur != nil {
+	switch {
+	case v.cur != nil:
 		return fmt.Errorf("sched: Close called by task %q, which it would have to end", v.cur.name)
+	case v.inEvent || v.driving:
+		return errors.New("sched: Close called by a callback, or while another goroutine drives the scheduler")
 	}
 	v.closed = true
 	v.driving = true
@@ -332,9 +359,6 @@ func (v *virtual) close() error {
 			v.drop(t)
 			t.stop()
 			continue
-		}
-		if t.on != nil {
-			t.on.closed = true
 		}
 		v.cur = t
 		t.next()

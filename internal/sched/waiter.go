@@ -15,10 +15,11 @@ type Waiter struct {
 	// Virtual.
 	task      *task
 	woken     bool
+	kept      bool // woken in the instant in which it was cancelled
 	waiting   bool
 	seq       uint64 // counts waits
-	closed    bool
 	cancelled error
+	sub       int // its place in the list of the context
 
 	ch   chan struct{} // live: capacity 1
 	next *Waiter       // in a wait list or free list
@@ -62,6 +63,7 @@ func (w *Waiter) Wake() {
 		return
 	}
 	if w.woken {
+		w.kept = w.cancelled != nil // for the next wait
 		return
 	}
 	w.woken = true
@@ -90,6 +92,9 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	if v.inEvent {
 		panic("sched: an event callback waits for " + w.describe())
 	}
+	if w.waiting {
+		panic("sched: two tasks wait for " + w.describe())
+	}
 	w.seq++
 	if ctx.Done() != nil {
 		if err := ctx.Err(); err != nil {
@@ -107,13 +112,12 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	w.waiting = false
 	switch err := w.cancelled; {
 	case err != nil:
-		w.cancelled, w.woken = nil, false
+		w.cancelled, w.woken, w.kept = nil, w.kept, false
 		return err
 	case w.woken:
 		w.woken = false
 		return nil
 	default: // Close
-		w.closed = false
 		return ErrClosed
 	}
 }
