@@ -75,6 +75,9 @@ func Start(p Params) (*Fabric, error) {
 		f.start = time.Now()
 	} else {
 		f.s = sched.NewVirtual(p.Seed)
+		if p.TimeLimit > 0 {
+			f.s.SetLimit(sched.Time(sched.FromStd(p.TimeLimit)))
+		}
 		f.start = time.Unix(1_200_000_000, 0)
 	}
 	if err := f.build(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"example.org/nfsrdma/internal/link"
 	"example.org/nfsrdma/nfsclient"
@@ -53,6 +54,10 @@ type Params struct {
 	ReadOnly      bool    // ro
 	Storage       Storage // default Memory()
 
+	// TimeLimit ends waits with an error once so much virtual time has passed: a
+	// client that reconnects for ever would otherwise never end. Default an hour; negative none.
+	TimeLimit time.Duration
+
 	// Trace keeps the last messages, and logs them when the test fails; also $NFSRDMA_TRACE.
 	Trace bool
 }
@@ -70,6 +75,9 @@ func (p *Params) setDefaults() error {
 	}
 	if os.Getenv("NFSRDMA_TRACE") != "" {
 		p.Trace = true
+	}
+	if p.TimeLimit == 0 {
+		p.TimeLimit = time.Hour
 	}
 	if p.Personality.Name == "" {
 		p.Personality = softroce.RoCE
