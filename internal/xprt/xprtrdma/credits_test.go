@@ -31,7 +31,7 @@ func (h *holder) len() int {
 }
 
 // release answers the oldest call with a grant.
-func (h *holder) release(t *testing.T, credits uint32) {
+func (h *holder) release(t testing.TB, credits uint32) {
 	t.Helper()
 	h.mu.Lock()
 	require.NotEmpty(t, h.held)

@@ -28,7 +28,7 @@ const (
 
 // rig is a transport and a peer that answers as its script says, joined by soft-RoCE.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	s    *sched.Sched
 	net  *softroce.Network
 	cdev *softroce.Device
@@ -56,7 +56,7 @@ func withConfig(f func(*Config)) rigOption   { return func(c *rigConfig) { f(&c.
 func withPeer(f func(*peerConfig)) rigOption { return func(c *rigConfig) { f(&c.peer) } }
 func serve(f func(*call)) rigOption          { return func(c *rigConfig) { c.peer.serve = f } }
 
-func newRig(t *testing.T, opts ...rigOption) *rig {
+func newRig(t testing.TB, opts ...rigOption) *rig {
 	t.Helper()
 	c := rigConfig{
 		personality: softroce.RoCE,
@@ -217,7 +217,7 @@ type peerConfig struct {
 
 // peer is a scripted responder: it can send any bytes. One task a connection serves its calls in order.
 type peer struct {
-	t    *testing.T
+	t    testing.TB
 	s    *sched.Sched
 	dev  verbs.Device
 	cfg  peerConfig
@@ -244,7 +244,7 @@ const (
 	peerRDMA = 2 << 20
 )
 
-func newPeer(t *testing.T, s *sched.Sched, dev verbs.Device, cfg peerConfig) *peer {
+func newPeer(t testing.TB, s *sched.Sched, dev verbs.Device, cfg peerConfig) *peer {
 	p := &peer{t: t, s: s, dev: dev, cfg: cfg, g: s.NewGroup("the peer's tasks")}
 	var err error
 	p.pd, err = dev.AllocPD()
@@ -368,7 +368,7 @@ func (c *peerConn) serveLoop() {
 }
 
 // wantLegal wants what every call must hold: C11, C16, C18, C19, C20, C37, C38 and C42 of a requester.
-func wantLegal(t *testing.T, k *call) {
+func wantLegal(t testing.TB, k *call) {
 	h := &k.hdr
 	assert.EqualValues(t, rpcrdma.Version, h.Vers)
 	assert.Contains(t, []rpcrdma.Proc{rpcrdma.RDMA_MSG, rpcrdma.RDMA_NOMSG}, h.Proc)
