@@ -2,12 +2,13 @@ package nfsserver_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"example.org/nfsrdma/internal/link"
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
@@ -46,7 +47,7 @@ type envOpt struct {
 	peer        rawpeer.Config
 	noPeer      bool
 	noPrivate   bool // the peer sends no private data
-	bench       bool // nothing is checked at the end
+	link        *link.Config // nil: a direct wire
 }
 
 // newEnv makes an env that is torn down, and checked for leaks, at the end of the test.
@@ -58,7 +59,7 @@ func newEnv(t testing.TB, o envOpt) *env {
 	} else {
 		e.s = sched.NewVirtual(o.seed)
 	}
-	e.net = softroce.NewNetwork(e.s, softroce.NetConfig{})
+	e.net = softroce.NewNetwork(e.s, softroce.NetConfig{Link: o.link})
 	p := softroce.RoCE
 	if o.personality != nil {
 		p = *o.personality
@@ -104,6 +105,10 @@ func (e *env) close() {
 		e.peer.Close()
 	}
 	assert.NoError(e.t, e.srv.Close())
+	if e.fs != nil {
+		assert.Zero(e.t, e.fs.Pinned(), "pages that are still lent")
+		assert.NoError(e.t, e.fs.CheckConsistent())
+	}
 	assert.Equal(e.t, verbs.Resources{}, e.sdev.Resources(), "server device")
 	assert.Equal(e.t, verbs.Resources{}, e.cdev.Resources(), "client device")
 	assert.NoError(e.t, e.sdev.Close())
@@ -367,4 +372,8 @@ func okStatus(t testing.TB, st nfs3.Status) {
 	require.Equal(t, nfs3.NFS3_OK, st)
 }
 
-var _ = fmt.Sprint
+// newLinkEnv has a link of 8 Gb/s and 20 us, so that work is outstanding for a while.
+func newLinkEnv(t testing.TB, cfg nfsserver.Config) *env {
+	t.Helper()
+	return newEnv(t, envOpt{cfg: cfg, link: &link.Config{BitsPerSecond: 8e9, Delay: 20 * time.Microsecond}})
+}

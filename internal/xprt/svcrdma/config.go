@@ -47,6 +47,9 @@ type State interface {
 	Release()
 }
 
+// maxCredits is the largest slot table of Linux.
+const maxCredits = 16384
+
 // headRoom is how much longer than its data item a call or reply may be, bytes.
 const headRoom = 4096
 
@@ -57,7 +60,7 @@ func (c *Config) setDefaults() error {
 	a := c.Device.Attr()
 	c.InlineSend = clampInline(c.InlineSend)
 	c.InlineRecv = clampInline(c.InlineRecv)
-	c.Credits = min(max(orDefault(c.Credits, 64), 1), maxIndex-1)
+	c.Credits = orDefault(c.Credits, 64)
 	c.IRD = min(orDefault(c.IRD, 16), a.MaxQPRdAtom)
 	c.ORD = min(orDefault(c.ORD, a.MaxQPInitRdAtom), a.MaxQPInitRdAtom)
 	c.SQDepth = min(max(orDefault(c.SQDepth, 4*c.Credits), 4), maxSlots)
@@ -66,6 +69,9 @@ func (c *Config) setDefaults() error {
 	c.PayloadMemory = orDefault(c.PayloadMemory, 64<<20)
 	if c.MaxPayload < 1024 || c.MaxPayload > 1<<30 {
 		return fmt.Errorf("svcrdma: MaxPayload %d is not within 1 KiB and 1 GiB", c.MaxPayload)
+	}
+	if c.Credits < 1 || c.Credits > maxCredits {
+		return fmt.Errorf("svcrdma: %d credits are not within 1 and %d", c.Credits, maxCredits)
 	}
 	if a.MaxQPWR > 0 {
 		if c.Credits+1 > a.MaxQPWR {

@@ -32,7 +32,6 @@ const (
 	kindBits = 2
 	slotBits = 16
 	maxSlots = 1<<slotBits - 1
-	maxIndex = 1 << 20
 )
 
 func wrID(kind, slots int, idx uint32) uint64 {

@@ -32,7 +32,9 @@ func (r *Request) mapSinks(ch *chain, sink []Mem) bool {
 			return false
 		}
 		f := &r.fr[r.nfr-1]
-		ch.regs = append(ch.regs, Mem{Addr: f.mr.Addr(), Len: uint32(f.mr.Len()), LKey: f.mr.LKey()})
+		// The lkey has the new tag byte once the region is registered.
+		lkey := f.mr.LKey()&^0xff | f.key&0xff
+		ch.regs = append(ch.regs, Mem{Addr: f.mr.Addr(), Len: uint32(f.mr.Len()), LKey: lkey})
 		segs = segs[n:]
 	}
 	access := verbs.LocalWrite
