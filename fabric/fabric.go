@@ -216,6 +216,7 @@ func (f *Fabric) Close() error {
 		return f.closeErr
 	}
 	f.closed = true
+	f.s.SetLimit(f.s.Now().Add(closeLimit))
 	mounts := slices.Clone(f.mounts)
 	f.mu.Unlock()
 	var errs []error
@@ -258,6 +259,9 @@ func (f *Fabric) Close() error {
 	f.closeErr = errors.Join(errs...)
 	return f.closeErr
 }
+
+// closeLimit is how much virtual time Close may take.
+const closeLimit = 3600 * sched.Second
 
 const maxLines = 40
 
