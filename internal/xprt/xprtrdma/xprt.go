@@ -53,9 +53,10 @@ func New(cfg Config) (x *Xprt, err error) {
 		return nil, fmt.Errorf("Credits %d: want 1 to %d", cfg.Credits, n)
 	}
 	x = &Xprt{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
+	made := x // a return of nil and an error sets x
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, x.free0())
+			x, err = nil, errors.Join(err, made.free0())
 		}
 	}()
 	if x.pd, err = cfg.Device.AllocPD(); err != nil {
