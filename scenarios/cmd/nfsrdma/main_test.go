@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runCLI runs the command as a shell would.
+func runCLI(t *testing.T, args ...string) (status int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = run(env{context.Background(), &o, &e}, args)
+	return status, o.String(), e.String()
+}
+
+func TestRunSegmentsTwiceGivesTheSameBytes(t *testing.T) {
+	s1, a, _ := runCLI(t, "run", "segments", "-seed", "7", "-format", "json", "-q")
+	s2, b, _ := runCLI(t, "run", "segments", "-seed", "7", "-format", "json", "-q")
+	require.Zero(t, s1+s2)
+	require.Equal(t, a, b)
+
+	var r struct {
+		Scenario string
+		Seed     uint64
+		Rows     []map[string]any
+	}
+	require.NoError(t, json.Unmarshal([]byte(a), &r))
+	assert.Equal(t, "segments", r.Scenario)
+	assert.EqualValues(t, 7, r.Seed)
+	require.Greater(t, len(r.Rows), 100)
+	verdicts := map[any]int{}
+	for _, row := range r.Rows {
+		for _, k := range []string{"name", "params", "reported", "measured", "unit", "error", "verdict"} {
+			assert.Contains(t, row, k)
+		}
+		assert.IsType(t, map[string]any{}, row["params"], "row %v", row["name"])
+		verdicts[row["verdict"]]++
+	}
+	assert.Zero(t, verdicts["miss"])
+	assert.Equal(t, len(r.Rows), verdicts["ok"]+verdicts["known-miss"]+verdicts["info"])
+}
+
+func TestText(t *testing.T) {
+	status, out, progress := runCLI(t, "run", "segments")
+	require.Zero(t, status)
+	assert.Contains(t, out, "REPORTED")
+	assert.Regexp(t, `first run +.* transport=ib .* 185 `, out)
+	assert.Regexp(t, `segments, seed 1: \d+ rows: \d+ ok, 0 miss`, out)
+	assert.Contains(t, progress, "segments: ib: reported runs")
+}
+
+func TestListAndExplain(t *testing.T) {
+	status, out, _ := runCLI(t, "list")
+	require.Zero(t, status)
+	assert.Regexp(t, `(?m)^segments +WRITE throughput against RPCRDMA_MAX_DATA_SEGS`, out)
+	status, out, _ = runCLI(t, "run", "segments", "--explain")
+	require.Zero(t, status)
+	for _, want := range []string{"Reported:", "Mechanism:", "SOURCE", "fitted to", "kernel source", "assumed", "reported"} {
+		assert.Contains(t, out, want)
+	}
+}
+
+func TestHelpAndErrors(t *testing.T) {
+	for _, args := range [][]string{{}, {"-h"}, {"--help"}, {"run", "-h"}, {"bench", "--help"}} {
+		status, out, _ := runCLI(t, args...)
+		assert.Zero(t, status, "%v", args)
+		assert.Contains(t, out, "Usage: nfsrdma", "%v", args)
+	}
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"run nothing", 1, `no scenario "nothing"; there are [segments]`},
+		{"run", 2, "expected"},
+		{"run segments -format xml", 2, `"text","json"`},
+		{"run segments -seed x", 2, "seed"},
+		{"frobnicate", 2, "frobnicate"},
+		{"bench -mode magic", 2, "magic"},
+		{"bench -mode mw -time 1ms", 1, "not supported"},
+	} {
+		status, _, errOut := runCLI(t, strings.Fields(c.args)...)
+		assert.Equal(t, c.status, status, c.args)
+		assert.Contains(t, errOut, c.want, c.args)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	status, out, _ := runCLI(t, "devices")
+	require.Zero(t, status)
+	for _, want := range []string{"softroce:RoCE", "softroce:MT25208", "softroce:T310"} {
+		assert.Contains(t, out, want)
+	}
+}
+
+func TestBench(t *testing.T) {
+	status, out, errOut := runCLI(t, "bench", "-time", "20ms", "-format", "json", "-only", "1m_MBps", "-q")
+	require.Zero(t, status, errOut)
+	var m map[string]float64
+	require.NoError(t, json.Unmarshal([]byte(out), &m))
+	for _, k := range []string{"memcpy1m_MBps", "engine_per_s", "read1m_MBps", "write1m_MBps"} {
+		assert.Positive(t, m[k], k)
+	}
+	status, out, _ = runCLI(t, "bench", "-time", "20ms", "-only", "read4k_per_s", "-q")
+	require.Zero(t, status)
+	assert.Regexp(t, `read4k_per_s +\d+ +\d\.\d\d of engine_per_s`, out)
+}
