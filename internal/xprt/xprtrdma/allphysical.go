@@ -14,7 +14,7 @@ type allPhysical struct {
 	segs int
 }
 
-func newAllPhysical(x *Xprt) (*allPhysical, error) {
+func newAllPhysical(x *Xprt) (registrar, error) {
 	key, err := x.pd.GlobalKey(verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type fastReg struct {
 	pool regionPool
 }
 
-func newFastReg(x *Xprt) (*fastReg, error) {
+func newFastReg(x *Xprt) (registrar, error) {
 	depth := x.attr.MaxFastRegPages
 	if depth == 0 || x.attr.Caps&verbs.CapMemMgtExtensions == 0 {
 		return nil, fmt.Errorf("registration mode fastreg on %s: %w", x.cfg.Device.Name(), verbs.ErrUnsupported)

@@ -48,29 +48,30 @@ type Xprt struct {
 }
 
 // New makes a transport that is not connected. Its memory is registered already.
-func New(cfg Config) (x *Xprt, err error) {
+func New(cfg Config) (*Xprt, error) {
 	if n := 1 << 14; cfg.Credits < 1 || cfg.Credits > n {
 		return nil, fmt.Errorf("Credits %d: want 1 to %d", cfg.Credits, n)
 	}
-	x = &Xprt{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
-	made := x // a return of nil and an error sets x
-	defer func() {
-		if err != nil {
-			x, err = nil, errors.Join(err, made.free0())
-		}
-	}()
-	if x.pd, err = cfg.Device.AllocPD(); err != nil {
-		return nil, err
+	x := &Xprt{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
+	if err := x.init(); err != nil {
+		return nil, errors.Join(err, x.release())
+	}
+	return x, nil
+}
+
+func (x *Xprt) init() (err error) {
+	if x.pd, err = x.cfg.Device.AllocPD(); err != nil {
+		return err
 	}
 	if x.reg, err = newRegistrar(x); err != nil {
-		return nil, err
+		return err
 	}
-	x.connLock = x.s.NewMutex("the connection to " + cfg.Addr)
+	x.connLock = x.s.NewMutex("the connection to " + x.cfg.Addr)
 	x.timer = newCallTimer(x)
 	if err = x.initSlots(); err != nil {
-		return nil, err
+		return err
 	}
-	return x, x.recv.init(x)
+	return x.recv.init(x)
 }
 
 func (x *Xprt) initSlots() error {
@@ -188,22 +189,25 @@ func (x *Xprt) Close() error {
 	if e := x.ep.Load(); e != nil {
 		err = errors.Join(err, e.teardown())
 	}
-	err = errors.Join(err, x.free0())
+	err = errors.Join(err, x.release())
 	x.slotSem.Release(len(x.reqs)) // callers that came late find the transport closed
 	return err
 }
 
-// free0 frees what New made.
-func (x *Xprt) free0() error {
+// release frees what init made.
+func (x *Xprt) release() error {
 	var errs []error
-	closeIf := func(c interface{ Close() error }, ok bool) {
-		if ok {
-			errs = append(errs, c.Close())
-		}
+	if x.reg != nil {
+		errs = append(errs, x.reg.Close())
 	}
-	closeIf(x.reg, x.reg != nil)
-	closeIf(x.sendMR, x.sendMR != nil)
-	closeIf(x.recv.mr, x.recv.mr != nil)
-	closeIf(x.pd, x.pd != nil)
+	if x.sendMR != nil {
+		errs = append(errs, x.sendMR.Close())
+	}
+	if x.recv.mr != nil {
+		errs = append(errs, x.recv.mr.Close())
+	}
+	if x.pd != nil {
+		errs = append(errs, x.pd.Close())
+	}
 	return errors.Join(errs...)
 }
