@@ -324,6 +324,9 @@ func (q *qp) rewind(psn uint32) {
 		if !e.usesWire() || psnDiff(psn, e.psn+e.npkt-1) > 0 {
 			continue
 		}
+		if i > q.next {
+			return // it went back further: to a READ that was not answered
+		}
 		for k := i; k < q.next; k++ {
 			if x := q.wqe(k); x.wr.Op == verbs.OpRDMARead && !x.done {
 				q.readsOut--
