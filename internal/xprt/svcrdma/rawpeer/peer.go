@@ -38,7 +38,8 @@ type Peer struct {
 	sent *sched.Queue[verbs.WC]
 	hold bool // receives are not posted again
 	pump atomic.Pointer[Pump]
-	scwc [32]verbs.WC
+
+	rpoll, spoll polling
 }
 
 // Msg is a received message, or the failure of a receive.
@@ -122,11 +123,11 @@ func (p *Peer) post(i int) error {
 }
 
 func (p *Peer) received(cq verbs.CQ) {
-	if u := p.pump.Load(); u != nil {
-		u.received(cq)
-		return
-	}
-	drain(cq, func(wc verbs.WC) {
+	p.rpoll.run(cq, func(wc *verbs.WC) {
+		if u := p.pump.Load(); u != nil {
+			u.received(wc)
+			return
+		}
 		m := Msg{Status: wc.Status}
 		if wc.Status == verbs.Success {
 			at := int(wc.ID) * p.cfg.RecvSize
@@ -141,34 +142,35 @@ func (p *Peer) received(cq verbs.CQ) {
 }
 
 func (p *Peer) completed(cq verbs.CQ) {
-	if p.pump.Load() == nil {
-		drain(cq, func(wc verbs.WC) { p.sent.Push(wc) })
-		return
-	}
-	for { // nobody waits for them
-		n, err := cq.Poll(p.scwc[:])
-		if err != nil || n == 0 && !cq.Arm(false) {
+	p.spoll.run(cq, func(wc *verbs.WC) {
+		if u := p.pump.Load(); u != nil {
+			u.sent(wc)
 			return
 		}
-	}
+		p.sent.Push(*wc)
+	})
 }
 
-func drain(cq verbs.CQ, f func(verbs.WC)) {
+// polling lets one caller at a time poll a queue; who comes meanwhile makes it look again.
+type polling struct {
+	calls atomic.Int64
+	wc    [32]verbs.WC
+}
+
+func (l *polling) run(cq verbs.CQ, f func(*verbs.WC)) {
+	if l.calls.Add(1) != 1 {
+		return
+	}
 	for {
-		var wc [8]verbs.WC
-		for {
-			n, err := cq.Poll(wc[:])
-			for _, w := range wc[:n] {
-				f(w)
-			}
-			if err != nil {
-				return
-			}
-			if n == 0 {
-				break
-			}
+		calls := l.calls.Load()
+		n, err := cq.Poll(l.wc[:])
+		for i := range n {
+			f(&l.wc[i])
 		}
-		if !cq.Arm(false) {
+		if err == nil && (n > 0 || cq.Arm(false)) {
+			continue
+		}
+		if l.calls.CompareAndSwap(calls, 0) {
 			return
 		}
 	}

@@ -15,7 +15,6 @@ type Pump struct {
 	wrs   [][1]verbs.SendWR
 	recvs [][1]verbs.RecvWR
 	done  *sched.Queue[verbs.Status]
-	wc    [32]verbs.WC
 }
 
 // NewPump prepares messages, which together are at most 1 MiB.
@@ -69,18 +68,17 @@ func (u *Pump) Run(ctx context.Context, n, depth int) error {
 	return nil
 }
 
-// received is the handler of the receive queue while the pump runs.
-func (u *Pump) received(cq verbs.CQ) {
-	for {
-		n, err := cq.Poll(u.wc[:])
-		for i := range n {
-			if u.wc[i].Status == verbs.Success {
-				_, _ = u.p.qp.PostRecv(u.recvs[u.wc[i].ID][:])
-			}
-			u.done.Push(u.wc[i].Status)
-		}
-		if err != nil || n == 0 && !cq.Arm(false) {
-			return
-		}
+// received handles a receive completion while the pump runs.
+func (u *Pump) received(wc *verbs.WC) {
+	if wc.Status == verbs.Success {
+		_, _ = u.p.qp.PostRecv(u.recvs[wc.ID][:])
+	}
+	u.done.Push(wc.Status)
+}
+
+// sent handles a send completion: only failures are of interest.
+func (u *Pump) sent(wc *verbs.WC) {
+	if wc.Status != verbs.Success {
+		u.done.Push(wc.Status)
 	}
 }
