@@ -237,7 +237,7 @@ func (m *Mount) copyDirOut(ctx context.Context, fh FH, dir string, root *os.Root
 		return pathError("readdir", dir, err)
 	}
 	for _, e := range list {
-		if !filepath.IsLocal(e.name) || filepath.Base(e.name) != e.name {
+		if !localName(e.name) {
 			return pathError("copyout", path.Join(dir, e.name), fs.ErrInvalid)
 		}
 		to := path.Join(dir, e.name)
@@ -260,6 +260,11 @@ func (m *Mount) copyDirOut(ctx context.Context, fh FH, dir string, root *os.Root
 		}
 	}
 	return nil
+}
+
+// localName says whether a name from the server can name something in a local directory.
+func localName(name string) bool {
+	return name != "." && filepath.IsLocal(name) && filepath.Base(name) == name
 }
 
 func (m *Mount) copyFileOut(ctx context.Context, fh FH, to string, perm fs.FileMode, root *os.Root) (err error) {

@@ -1,0 +1,4 @@
+package nfsclient
+
+// LocalName lets tests see what CopyOut accepts from a server.
+var LocalName = localName
