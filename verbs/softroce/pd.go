@@ -131,8 +131,7 @@ func (r *region) close(count *int) error {
 		r.mu.Unlock()
 		return nil
 	}
-	if r.bound > 0 {
-		n := r.bound
+	if n := r.bound.Load(); n > 0 {
 		r.mu.Unlock()
 		return fmt.Errorf("softroce: %s: region %#x has %d windows bound: %w", r.dev.name, r.key.Load(), n, verbs.ErrBusy)
 	}
@@ -323,7 +322,7 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 		p.mu.Unlock()
 		return badKey
 	}
-	p.bound++
+	p.bound.Add(1)
 	p.mu.Unlock()
 	r.parent, r.pgen = p, pgen
 	r.addr = p.addr + (b.Addr - p.base)

@@ -66,11 +66,11 @@ func (q *qp) postOne(wr *verbs.SendWR, type1 bool) error {
 	if err := q.checkPost(wr, type1); err != nil {
 		return err
 	}
-	depth := q.tail - q.head.Load()
-	if depth >= uint64(q.init.MaxSendWR) {
+	tail := q.tail.Load()
+	if tail-q.head.Load() >= uint64(q.init.MaxSendWR) {
 		return fmt.Errorf("softroce: send queue of %s, %d work requests: %w", q.init.Name, q.init.MaxSendWR, verbs.ErrQueueFull)
 	}
-	e := &q.sq[q.tail&uint64(len(q.sq)-1)]
+	e := &q.sq[tail&uint64(len(q.sq)-1)]
 	e.wr = *wr
 	e.sges = append(e.sges[:0], wr.SGEs...)
 	e.wr.SGEs, e.wr.Data = e.sges, nil
@@ -78,7 +78,7 @@ func (q *qp) postOne(wr *verbs.SendWR, type1 bool) error {
 	if wr.Flags&verbs.Inline != 0 {
 		e.msg.buf = append(e.msg.buf[:0], wr.Data...)
 	}
-	q.tail++
+	q.tail.Store(tail + 1)
 	return nil
 }
 

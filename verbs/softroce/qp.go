@@ -29,10 +29,16 @@ type qp struct {
 	pending  atomic.Int64
 	timerDue atomic.Bool
 
-	postMu sync.Mutex // tail and the mailbox
-	tail   uint64     // next free send queue entry
+	postMu sync.Mutex    // the mailbox, and writing tail
+	tail   atomic.Uint64 // next free send queue entry
 	mail   []packet
+	mailed atomic.Bool   // mail may not be empty
 	head   atomic.Uint64 // oldest send queue entry, written under mu
+
+	// On a direct wire an acknowledgement is no packet: the peer stores the PSN, marked as
+	// valid, and wakes the engine only if somebody waits for it.
+	ackIn   atomic.Uint64
+	needAck atomic.Bool
 
 	// Of the runner alone, between two runs.
 	inbox []packet
@@ -55,6 +61,8 @@ type qp struct {
 // output is what a run leaves to be done without locks.
 type output struct {
 	packets  []packet
+	ack      uint64 // for the peer's ackIn; 0 none
+	ackTo    *qp
 	notify   []*cq
 	overflow []*cq
 	events   []asyncEvent
@@ -157,7 +165,7 @@ func (q *qp) Close() error {
 	q.endServed()
 	q.postState.Store(postClosed)
 	q.recvState.Store(postClosed)
-	q.head.Store(q.tailNow())
+	q.head.Store(q.tail.Load())
 	q.peer = nil
 	q.mu.Unlock()
 	q.timer.Stop()
@@ -183,12 +191,6 @@ func (q *qp) Close() error {
 	return nil
 }
 
-func (q *qp) tailNow() uint64 {
-	q.postMu.Lock()
-	defer q.postMu.Unlock()
-	return q.tail
-}
-
 // endFlight takes back the memory of packets that are under way.
 func (q *qp) endFlight() {
 	if _, ok := q.flight.current(); ok {
@@ -204,15 +206,33 @@ func (q *qp) endServed() {
 
 // kick runs the engine unless somebody does so already.
 func (q *qp) kick() {
-	if q.pending.Add(1) != 1 {
+	if q.pending.Add(1) == 1 {
+		q.loop(nil)
+	}
+}
+
+// offer hands packets to the engine: at once if it is idle, else by its mailbox.
+func (q *qp) offer(ps []packet) {
+	if q.pending.CompareAndSwap(0, 1) {
+		q.loop(ps)
 		return
 	}
+	q.postMu.Lock()
+	q.mail = append(q.mail, ps...)
+	q.mailed.Store(true)
+	q.postMu.Unlock()
+	q.kick()
+}
+
+// loop runs the engine until nobody has kicked it meanwhile.
+func (q *qp) loop(ps []packet) {
 	for {
 		n := q.pending.Load()
-		q.run()
+		q.run(ps)
 		if q.pending.Add(-n) == 0 {
 			return
 		}
+		ps = nil
 	}
 }
 
@@ -220,30 +240,49 @@ func (q *qp) kick() {
 func (q *qp) mailOne(p *packet) {
 	q.postMu.Lock()
 	q.mail = append(q.mail, *p)
+	q.mailed.Store(true)
 	q.postMu.Unlock()
 }
 
 // run is one turn of the engine: packets in, packets out.
-func (q *qp) run() {
-	q.postMu.Lock()
-	q.inbox, q.mail = q.mail, q.inbox[:0]
-	tail := q.tail
-	q.postMu.Unlock()
-
-	q.mu.Lock()
-	if q.timerDue.Swap(false) {
-		q.timeout()
+func (q *qp) run(ps []packet) {
+	if q.mailed.Load() {
+		q.postMu.Lock()
+		q.inbox, q.mail = q.mail, q.inbox[:0]
+		q.mailed.Store(false)
+		q.postMu.Unlock()
 	}
+	q.mu.Lock()
 	q.arrived = 0
+	for i := range ps {
+		q.receive(&ps[i])
+	}
 	for i := range q.inbox {
 		q.receive(&q.inbox[i])
 	}
+	q.takeAck()
+	if q.timerDue.Load() && q.timerDue.Swap(false) {
+		q.timeout()
+	}
 	q.respond()
-	q.send(tail)
+	q.send(q.tail.Load())
 	q.outbox, q.out = q.out, q.outbox
 	q.mu.Unlock()
-	clear(q.inbox)
+	if len(q.inbox) > 0 {
+		clear(q.inbox)
+		q.inbox = q.inbox[:0]
+	}
 	q.deliver(&q.out)
+}
+
+// takeAck looks at what the peer of a direct wire has acknowledged.
+func (q *qp) takeAck() {
+	a := q.ackIn.Load()
+	if a == q.ackSeen || q.state != verbs.RTS {
+		return
+	}
+	q.ackSeen = a
+	q.acked(uint32(a) & psnMask)
 }
 
 // deliver does what a run left, without locks.
@@ -252,6 +291,15 @@ func (q *qp) deliver(o *output) {
 		q.transmit(o.packets)
 		clear(o.packets)
 		o.packets = o.packets[:0]
+	}
+	if o.ack != 0 {
+		// After the packets: READ data goes before the acknowledgement of what follows it.
+		to := o.ackTo
+		to.ackIn.Store(o.ack)
+		o.ack, o.ackTo = 0, nil
+		if to.needAck.Load() {
+			to.kick()
+		}
 	}
 	for i, c := range o.notify {
 		o.notify[i] = nil
@@ -290,11 +338,7 @@ func (q *qp) transmit(ps []packet) {
 		q.answered = q.answered[:0]
 		return
 	}
-	dst := ps[0].dst
-	dst.postMu.Lock()
-	dst.mail = append(dst.mail, ps...)
-	dst.postMu.Unlock()
-	dst.kick()
+	ps[0].dst.offer(ps)
 }
 
 func (q *qp) emit(p *packet) {

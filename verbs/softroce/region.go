@@ -27,9 +27,9 @@ type region struct {
 	index uint32
 	g     guard
 
-	mu     sync.Mutex // of what users of the API change: tag, bound
-	tag    uint8
-	bound  int // windows bound to it
+	tag    atomic.Uint32 // its low byte
+	mu     sync.Mutex    // closed, and changes of bound
+	bound  atomic.Int32  // windows bound to it
 	closed bool
 
 	key    atomic.Uint32 // the valid key, or the one that will be
@@ -94,8 +94,9 @@ func (d *Device) newRegion(pd *PD, kind regionKind) (*region, error) {
 	n := len(t.free) - 1
 	i := t.free[n]
 	t.free = t.free[:n]
-	r := &region{dev: d, pd: pd, kind: kind, index: i, tag: uint8(d.rng.Uint32())}
-	r.key.Store(i<<8 | uint32(r.tag))
+	r := &region{dev: d, pd: pd, kind: kind, index: i}
+	r.tag.Store(d.rng.Uint32())
+	r.key.Store(i<<8 | r.tag.Load()&0xff)
 	t.chunks[i/keyChunk].Load()[i%keyChunk].Store(r)
 	return r, nil
 }
@@ -114,10 +115,7 @@ func (d *Device) drop(r *region) {
 
 // nextKey changes the tag.
 func (r *region) nextKey() uint32 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tag++
-	return r.index<<8 | uint32(r.tag)
+	return r.index<<8 | r.tag.Add(1)&0xff
 }
 
 // why is the reason that an access fails.
@@ -225,10 +223,7 @@ func (d *Device) invalidate(q *qp, key uint32) why {
 	}
 	switch {
 	case r.kind == kindFast:
-		r.mu.Lock()
-		bound := r.bound
-		r.mu.Unlock()
-		if bound > 0 {
+		if r.bound.Load() > 0 {
 			return badRights
 		}
 		r.g.revoke()
@@ -249,9 +244,7 @@ func (r *region) unbind() {
 		r.g.revoke()
 	}
 	if p := r.parent; p != nil {
-		p.mu.Lock()
-		p.bound--
-		p.mu.Unlock()
+		p.bound.Add(-1)
 		r.parent, r.qp = nil, nil
 		r.dev.ownWindows(r, nil)
 	}

@@ -20,6 +20,7 @@ type requester struct {
 	next     uint64
 	nextPkt  uint32
 	hi       uint64 // highest next so far: what was sent before going back
+	ackSeen  uint64 // of ackIn
 	sendPSN  uint32 // of the next new entry
 	readsOut int    // READs sent and not answered
 	unacked  int    // packets since the last acknowledgement request
@@ -55,9 +56,21 @@ func (q *qp) send(tail uint64) {
 	}
 	q.sendMore(tail)
 	q.hi = max(q.hi, q.next)
-	if q.head.Load() < q.sentTo() {
+	if h := q.head.Load(); h < q.sentTo() {
 		q.armTimer()
+		if tail-h > uint64(q.init.MaxSendWR)/2 {
+			q.wantAck()
+		}
 	}
+}
+
+// wantAck lets acknowledgements wake the engine; one may be there already.
+func (q *qp) wantAck() {
+	if q.needAck.Load() {
+		return
+	}
+	q.needAck.Store(true)
+	q.takeAck()
 }
 
 func (q *qp) sendMore(tail uint64) {
@@ -70,6 +83,8 @@ func (q *qp) sendMore(tail uint64) {
 			// Earlier work must be answered first.
 			if q.next == q.head.Load() {
 				q.failHead(e.bad)
+			} else {
+				q.wantAck()
 			}
 			return
 		}
@@ -246,6 +261,9 @@ func (q *qp) sendPackets(e *sendWQE) bool {
 	}
 	q.next++
 	q.nextPkt = 0
+	if e.wr.Flags&verbs.Signaled != 0 || q.init.SignalAll {
+		q.wantAck()
+	}
 	return true
 }
 
@@ -268,6 +286,9 @@ func (q *qp) retire() {
 		h++
 	}
 	q.head.Store(h)
+	if h == q.next && q.needAck.Load() {
+		q.needAck.Store(false)
+	}
 }
 
 // acked handles an acknowledgement of all PSNs up to psn: those of SENDs and

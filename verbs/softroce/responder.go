@@ -386,6 +386,9 @@ func (q *qp) answerReads() {
 	q.due = q.due[:0]
 }
 
+// ackValid marks a PSN in qp.ackIn.
+const ackValid = 1 << 32
+
 // flushAck acknowledges all that was accepted.
 func (q *qp) flushAck() {
 	if !q.ackDue {
@@ -393,7 +396,12 @@ func (q *qp) flushAck() {
 	}
 	q.ackDue = false
 	q.answerReads()
-	q.emit(&packet{kind: pkAck, psn: (q.rcvPSN - 1) & psnMask})
+	psn := (q.rcvPSN - 1) & psnMask
+	if q.pipe == nil && q.peer != nil {
+		q.outbox.ack, q.outbox.ackTo = ackValid|uint64(psn), q.peer
+		return
+	}
+	q.emit(&packet{kind: pkAck, psn: psn})
 }
 
 // flushRecvs completes all receives with WRFlushErr; those of an SRQ stay.

@@ -36,6 +36,7 @@ func (q *qp) modify(a verbs.QPAttr) error {
 		q.becomeReset()
 		return nil
 	case a.State == verbs.Error && q.state != verbs.Reset:
+		q.takeAck()
 		q.becomeError()
 		return nil
 	case q.state == verbs.Reset && a.State == verbs.Init, q.state == verbs.Init && a.State == verbs.Init:
@@ -103,7 +104,7 @@ func (q *qp) becomeReset() {
 	q.postState.Store(postRefuse)
 	q.recvState.Store(postRefuse)
 	q.peer, q.pipe = nil, nil
-	t := q.tailNow()
+	t := q.tail.Load()
 	q.head.Store(t)
 	q.next, q.nextPkt, q.hi, q.readsOut = t, 0, t, 0
 	q.has, q.more, q.ackDue, q.nakSent = false, false, false, false
@@ -131,6 +132,8 @@ func (q *qp) becomeRTR(a verbs.QPAttr, peer *qp, mtu int) {
 		q.pipe = q.dev.net.pipe(q.dev, peer.dev)
 	}
 	q.rcvPSN = a.RQPSN
+	q.ackSeen = 0
+	q.ackIn.Store(0)
 	if len(q.reads) < a.IRD || len(q.reads) > a.IRD {
 		q.reads = make([]readSlot, a.IRD)
 	}
@@ -169,6 +172,7 @@ func (q *qp) becomeError() {
 func (q *qp) fail() {
 	q.mu.Lock()
 	if !q.closed && q.state != verbs.Reset {
+		q.takeAck()
 		q.becomeError()
 	}
 	q.mu.Unlock()
