@@ -341,3 +341,27 @@ func TestTraceLines(t *testing.T) {
 	assert.Regexp(t, `^> RDMA_MSG xid=0x[0-9a-f]{8} vers=1 credits=128 \| GETATTR object=`, lines[0])
 	assert.Regexp(t, `^< RDMA_MSG xid=0x[0-9a-f]{8} vers=1 credits=\d+ \| GETATTR NFS3_OK `, lines[1])
 }
+
+// Two mounts of one device make the same calls in the same order: the server does not take those of one
+// for retransmissions of the other.
+func TestMountsHaveXIDsOfTheirOwn(t *testing.T) {
+	e := newEnv(t)
+	other, err := nfsclient.New(bg, nfsclient.Config{Device: e.cdev, Addr: "server:20049", Sched: e.s})
+	require.NoError(t, err)
+	for _, m := range []*nfsclient.Mount{e.m, other, e.m, other} {
+		_, err := m.Create(bg, m.Root(), "f", nfsclient.CreateHow{Mode: nfsclient.GUARDED})
+		require.NoError(t, err)
+		_, err = e.m.Lookup(bg, e.m.Root(), "f")
+		require.NoError(t, err)
+		_, err = m.Remove(bg, m.Root(), "f")
+		require.NoError(t, err)
+	}
+	require.NoError(t, other.Close())
+	third, err := nfsclient.New(bg, nfsclient.Config{Device: e.cdev, Addr: "server:20049", Sched: e.s})
+	require.NoError(t, err)
+	_, err = third.Create(bg, third.Root(), "f", nfsclient.CreateHow{Mode: nfsclient.GUARDED})
+	require.NoError(t, err)
+	_, err = e.m.Lookup(bg, e.m.Root(), "f")
+	require.NoError(t, err)
+	require.NoError(t, third.Close())
+}

@@ -13,11 +13,10 @@ import (
 
 // ep is one connection (rpcrdma_ep).
 type ep struct {
-	x     *Xprt
-	gen   uint32
-	id    verbs.ID
-	local string // address
-	qp    verbs.QP
+	x   *Xprt
+	gen uint32
+	id  verbs.ID
+	qp  verbs.QP
 
 	inlineSend, inlineRecv int  // thresholds in force, bytes
 	peerData               bool // the peer sent valid private data
@@ -92,11 +91,8 @@ func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if !x.seeded {
-		x.seedXIDs(id.LocalAddr())
-	}
 	x.epGen++
-	e := &ep{x: x, gen: x.epGen, id: id, local: id.LocalAddr()}
+	e := &ep{x: x, gen: x.epGen, id: id}
 	e.idle.Init(x.s, "completion handlers to leave")
 	defer func() {
 		if err != nil {
@@ -117,6 +113,9 @@ func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
 		MaxRecvWR: nrecv, MaxSendSGE: 1, MaxRecvSGE: 1, Name: "nfsclient"})
 	if err != nil {
 		return nil, err
+	}
+	if !x.seeded {
+		x.seedXIDs(e.qp.Num())
 	}
 	e.sq = x.s.NewSem("a send queue entry", depth)
 	e.sqBatch = int32(max(depth/4, 1))

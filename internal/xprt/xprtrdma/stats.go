@@ -119,7 +119,7 @@ func (x *Xprt) Conn() Conn {
 	}
 	return Conn{InlineSend: e.inlineSend, InlineRecv: e.inlineRecv, Credits: int(e.granted.Load()),
 		RemoteInvalidation: e.remoteInv, PrivateData: e.peerData, IRD: e.ird, ORD: e.ord,
-		SQDepth: x.sqDepth(), LocalAddr: e.local}
+		SQDepth: x.sqDepth(), LocalAddr: e.id.LocalAddr()}
 }
 
 // Disconnect ends the present connection, as when the network had: calls go on over the next one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -108,10 +109,14 @@ func (x *Xprt) headerRoom() int {
 	return (min(n, x.cfg.InlineSend) + 63) &^ 63
 }
 
-// seedXIDs gives every slot a random generation to start with, so that a server that saw
-// an earlier mount does not take a new call for a retransmission.
-func (x *Xprt) seedXIDs(local string) {
-	rng := x.s.Rand("xprtrdma xid " + local)
+// seedXIDs gives every slot a random generation to start with. A server knows retransmissions by
+// XID and host, so two mounts of a host, or one after the other, must not begin with the same. In
+// virtual time the start follows from the seed, and from the number of the first queue pair.
+func (x *Xprt) seedXIDs(qpn uint32) {
+	rng := x.s.Rand(fmt.Sprintf("xprtrdma xid %s %d", x.cfg.Device.Name(), qpn))
+	if !x.s.Virtual() {
+		rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
 	for i := range x.reqs {
 		x.reqs[i].xid = rng.Uint32()<<x.xidBits | uint32(i)
 	}
