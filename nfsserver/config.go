@@ -29,8 +29,10 @@ type Config struct {
 	MaxPayload int // largest READ and WRITE, bytes (max_block_size); 0 is 1 MiB
 
 	NoRemoteInvalidation bool // never reply with Send With Invalidate (RFC 8797 section 4.1)
-	RegisterSink         bool // fast-register the sink of RDMA READs: one Read per segment where SGEs would limit it, as on iWARP
-	SinkSGE              int  // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
+	// RegisterSink fast-registers the sink of RDMA READs for as long as they run: one Read per segment, where SGEs
+	// would limit it. Without it all sinks are registered for good, on iWARP for remote write, which a READ needs there.
+	RegisterSink bool
+	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
 
 	MaxConns      int // connections; more are rejected; 0 is 1024
 	PayloadMemory int // bytes of data buffers of all connections; 0 is 64 MiB. At least one payload

@@ -263,7 +263,7 @@ func TestTrace(t *testing.T) {
 	all := strings.Join(lines, "\n")
 	for _, want := range []string{
 		"accepted", "server:20049 < client:", "server:20049 > client:", "| CALL xid=", "| CREATE where=", "RDMA_MSG", "reads=[@",
-		"| WRITE file=", "reduced=4096", "| REPLY xid=", "SUCCESS", "| bad: ",
+		"| WRITE file=", "reduced=4096", "| REPLY xid=", "SUCCESS", "| WRITE NFS3_OK", "| bad: ",
 	} {
 		assert.Contains(t, all, want)
 	}

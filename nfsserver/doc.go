@@ -19,8 +19,8 @@
 // # What a peer can cost
 //
 // A connection costs Credits+1 receive buffers of InlineRecv bytes, Credits+8 send buffers of twice
-// InlineSend bytes, and about 4 KiB a credit for requests: 1.2 MiB with the defaults, at most MaxConns times. All
-// connections share PayloadMemory bytes of buffers for data; a request that finds none waits, without a
+// InlineSend bytes, and a credit at most four times InlineRecv for decoded chunk lists and about 2 KiB else: 2 MiB with
+// the defaults, at most MaxConns times. All connections share PayloadMemory bytes of buffers for data; a request that finds none waits, without a
 // thread. The memory that a file system lends is bounded by Credits x MaxPayload a connection. The duplicate
 // request cache holds DRCEntries replies of up to 512 bytes. Nothing else grows with what a peer sends.
 package nfsserver

@@ -46,7 +46,7 @@ type envOpt struct {
 	memfs       memfs.Options
 	peer        rawpeer.Config
 	noPeer      bool
-	noPrivate   bool // the peer sends no private data
+	noPrivate   bool         // the peer sends no private data
 	link        *link.Config // nil: a direct wire
 }
 

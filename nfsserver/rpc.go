@@ -18,6 +18,7 @@ func (t *thread) Serve(_ *svcrdma.Thread, r *svcrdma.Request) {
 		t.pulled(r, c)
 		return
 	}
+	c.isNFS = false
 	msg := r.Msg()
 	n, err := rpc.ConsumeCall(msg, &t.call)
 	if err != nil {
@@ -113,7 +114,7 @@ func (t *thread) nfs(r *svcrdma.Request, c *callState, args []byte) {
 		t.badChunk(r)
 		return
 	}
-	c.proc = proc
+	c.proc, c.isNFS = proc, true
 	switch proc {
 	case nfs3.READ:
 		t.read(r, args)

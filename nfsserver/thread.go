@@ -52,6 +52,7 @@ type callState struct {
 	write writeCall
 	drc   *drcEntry // of a call that is executed
 	proc  nfs3.Proc
+	isNFS bool // proc is of an NFS call
 }
 
 // Release gives back what a call holds whose connection has ended.

@@ -15,9 +15,9 @@ func (s *Server) traceConn(c *svcrdma.Conn, what string) {
 	s.cfg.Trace(s.cfg.Addr + " " + c.Peer() + " " + what)
 }
 
-// traceMsg makes a line of a message: addresses and direction, transport header, RPC header, arguments of an
-// NFS call.
-func (s *Server) traceMsg(c *svcrdma.Conn, out bool, h *rpcrdma.Header, msg []byte) {
+// traceMsg makes a line of a message: addresses and direction, transport header, RPC header, arguments or
+// results of an NFS call.
+func (s *Server) traceMsg(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg []byte) {
 	var b strings.Builder
 	b.WriteString(s.cfg.Addr)
 	if out {
@@ -25,7 +25,7 @@ func (s *Server) traceMsg(c *svcrdma.Conn, out bool, h *rpcrdma.Header, msg []by
 	} else {
 		b.WriteString(" < ")
 	}
-	b.WriteString(c.Peer())
+	b.WriteString(r.Conn().Peer())
 	if h != nil {
 		b.WriteByte(' ')
 		b.WriteString(h.String())
@@ -33,20 +33,24 @@ func (s *Server) traceMsg(c *svcrdma.Conn, out bool, h *rpcrdma.Header, msg []by
 	switch {
 	case len(msg) == 0:
 	case out:
-		traceReply(&b, msg)
+		traceReply(&b, r.State.(*callState), msg)
 	default:
 		traceCall(&b, h, msg)
 	}
 	s.cfg.Trace(b.String())
 }
 
-func traceReply(b *strings.Builder, msg []byte) {
+func traceReply(b *strings.Builder, c *callState, msg []byte) {
 	var p rpc.Reply
-	if _, err := rpc.ConsumeReply(msg, &p); err != nil {
+	n, err := rpc.ConsumeReply(msg, &p)
+	if err != nil {
 		b.WriteString(" | bad: " + err.Error())
 		return
 	}
 	b.WriteString(" | " + p.String())
+	if p.OK() && c.isNFS {
+		b.WriteString(" | " + nfs3.FormatRes(c.proc, msg[n:], true)) // a data item is never part of msg
+	}
 }
 
 func traceCall(b *strings.Builder, h *rpcrdma.Header, msg []byte) {

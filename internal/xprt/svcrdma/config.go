@@ -34,8 +34,9 @@ type Config struct {
 	// NewState makes what the upper layer keeps in a Request, NewReplyState what it keeps in a Reply.
 	// Each is called a fixed number of times a connection.
 	NewState, NewReplyState func() State
-	// TraceMsg, if not nil, gets each message: the decoded header, and the RPC message if it is inline.
-	TraceMsg func(c *Conn, out bool, h *rpcrdma.Header, rpc []byte)
+	// TraceMsg, if not nil, gets each message, in or out: the header, nil if it does not parse or came before, and
+	// the RPC message without its data item.
+	TraceMsg func(r *Request, out bool, h *rpcrdma.Header, rpc []byte)
 	// TraceConn, if not nil, gets a connection's begin and end.
 	TraceConn func(c *Conn, what string)
 }

@@ -182,7 +182,7 @@ func (p *Reply) Send(t *Thread, r *Request) {
 		clearLengths(h.Reply)
 	}
 	if f := c.x.cfg.TraceMsg; f != nil {
-		f(c, true, h, p.Msg)
+		f(r, true, h, p.Msg)
 	}
 	p.send(t, r, !long, reduce)
 }
@@ -358,7 +358,7 @@ func (r *Request) sendError(t *Thread, code rpcrdma.ErrCode) {
 	r.canInv = false
 	t.chain.start(c)
 	if f := c.x.cfg.TraceMsg; f != nil {
-		f(c, true, &r.h, nil)
+		f(r, true, &r.h, nil)
 	}
 	p.send(t, r, false, false)
 }

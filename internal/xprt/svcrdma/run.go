@@ -68,13 +68,13 @@ func (t *Thread) header(r *Request) bool {
 	n, err := rpcrdma.ConsumeHeader(b, &r.h, 0)
 	if err != nil {
 		if f := c.x.cfg.TraceMsg; f != nil {
-			f(c, false, nil, b)
+			f(r, false, nil, b)
 		}
 		t.badHeader(r, err)
 		return false
 	}
 	if f := c.x.cfg.TraceMsg; f != nil {
-		f(c, false, &r.h, b[n:])
+		f(r, false, &r.h, b[n:])
 	}
 	switch r.h.Proc {
 	case rpcrdma.RDMA_MSG:
@@ -177,7 +177,7 @@ func (r *Request) longStart(t *Thread) bool {
 		return false
 	}
 	if f := r.conn.x.cfg.TraceMsg; f != nil {
-		f(r.conn, false, nil, r.msg)
+		f(r, false, nil, r.msg)
 	}
 	if r.hasData && uint64(r.dataPos) > uint64(len(r.msg)) {
 		r.conn.n.badChunk.Add(1)

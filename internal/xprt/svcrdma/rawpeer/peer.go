@@ -215,6 +215,9 @@ func (p *Peer) Recv(ctx context.Context) (Msg, error) {
 	return m, nil
 }
 
+// TryRecv gives the next message if one has come.
+func (p *Peer) TryRecv() (Msg, bool) { return p.msgs.TryPop() }
+
 // HoldReceives stops posting receives again.
 func (p *Peer) HoldReceives() { p.hold = true }
 
