@@ -3,18 +3,13 @@ package fabric
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/vfs"
-	"example.org/nfsrdma/verbs"
 	"example.org/nfsrdma/verbs/softroce"
 )
 
@@ -29,15 +24,16 @@ type Fabric struct {
 	server *nfsserver.Server
 	built
 	ctx   context.Context
-	start time.Time // live: of the clock
-
-	pat    func() *pattern
-	filled map[vfs.ID]int64
+	start time.Time    // live: of the clock
+	tasks *sched.Group // of Go
+	dials *sched.Group // mounts that are being made
 
 	mu       sync.Mutex
+	pat      *pattern
+	files    map[vfs.ID]*fileState
+	dialing  []*dial
 	mounts   []*Mount
 	past     Counters // of closed mounts
-	tasks    int      // of Go, that have not ended
 	lines    []string // the last messages
 	closed   bool
 	closeErr error
@@ -68,8 +64,7 @@ func Start(p Params) (*Fabric, error) {
 	if err := p.setDefaults(); err != nil {
 		return nil, err
 	}
-	f := &Fabric{params: p, ctx: context.Background(), filled: map[vfs.ID]int64{}}
-	f.pat = sync.OnceValue(func() *pattern { return newPattern(p.Seed) })
+	f := &Fabric{params: p, ctx: context.Background(), files: map[vfs.ID]*fileState{}}
 	if p.Live {
 		f.s = sched.NewLive(p.Seed)
 		f.start = time.Now()
@@ -80,6 +75,8 @@ func Start(p Params) (*Fabric, error) {
 		}
 		f.start = time.Unix(1_200_000_000, 0)
 	}
+	f.tasks = f.s.NewGroup("the tasks of Go")
+	f.dials = f.s.NewGroup("the mounts that are being made")
 	if err := f.build(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -140,21 +137,23 @@ func (f *Fabric) WithCancel(ctx context.Context) (context.Context, context.Cance
 func (f *Fabric) Fingerprint() uint64 { return f.s.Fingerprint() }
 
 // Go starts a task beside the test's own goroutine. The returned function waits
-// for its end. t.FailNow in a task stops the test.
+// for its end; it fails with ErrStopped if t.FailNow ended it, which stops the test.
 func (f *Fabric) Go(name string, fn func()) (wait func(ctx context.Context) error) {
 	g := f.s.NewGroup("the end of task " + name)
-	f.mu.Lock()
-	f.tasks++
-	f.mu.Unlock()
+	var returned atomic.Bool
+	f.tasks.Add(1)
 	g.Go(name, func() {
-		defer func() {
-			f.mu.Lock()
-			f.tasks--
-			f.mu.Unlock()
-		}()
+		defer f.tasks.Done()
 		fn()
+		returned.Store(true)
 	})
-	return g.Wait
+	return func(ctx context.Context) error {
+		err := g.Wait(ctx)
+		if err == nil && !returned.Load() {
+			err = ErrStopped
+		}
+		return err
+	}
 }
 
 // Params are the knobs in force.
@@ -193,8 +192,6 @@ func (f *Fabric) snapshot() snapshot {
 	return snapshot{f.Client().Counters(), f.Server().Counters()}
 }
 
-func (f *Fabric) pattern() *pattern { return f.pat() }
-
 // check ends the test if err is not nil.
 func (f *Fabric) check(t TB, err error) {
 	t.Helper()
@@ -205,103 +202,4 @@ func (f *Fabric) check(t TB, err error) {
 	default:
 		t.Fatalf("%v", err)
 	}
-}
-
-// Close unmounts, stops the server and checks that nothing is left: no task, no
-// memory region, no DMA mapping, no queue, no lent page. It may come at any time: calls in flight end with errors.
-func (f *Fabric) Close() error {
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		return f.closeErr
-	}
-	f.closed = true
-	f.s.SetLimit(f.s.Now().Add(closeLimit))
-	mounts := slices.Clone(f.mounts)
-	f.mu.Unlock()
-	var errs []error
-	add := func(what string, err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", what, err))
-		}
-	}
-	for _, m := range mounts {
-		add("unmount", m.nfs.Close())
-	}
-	if f.server != nil {
-		add("server", f.server.Close())
-	}
-	f.mu.Lock()
-	if f.tasks > 0 {
-		errs = append(errs, fmt.Errorf("%d tasks of Go have not ended:\n\t%s", f.tasks, strings.Join(f.s.Tasks(), "\n\t")))
-	}
-	f.mu.Unlock()
-	// Tasks that still wait, such as a load that was cut off, end here.
-	add("scheduler", f.s.Close())
-	for _, d := range []*softroce.Device{f.cdev, f.sdev} {
-		if d == nil {
-			continue
-		}
-		if r := d.Resources(); r != (verbs.Resources{}) {
-			errs = append(errs, fmt.Errorf("objects left on device %s: %+v", d.Name(), r))
-		}
-		add("device "+d.Name(), d.Close())
-	}
-	if f.net != nil {
-		add("network", f.net.Close())
-	}
-	if f.mem != nil {
-		if n := f.mem.Pinned(); n != 0 {
-			errs = append(errs, fmt.Errorf("%d pages of the file system are still lent", n))
-		}
-		add("file system", f.mem.CheckConsistent())
-	}
-	f.closeErr = errors.Join(errs...)
-	return f.closeErr
-}
-
-// closeLimit is how much virtual time Close may take.
-const closeLimit = 3600 * sched.Second
-
-const maxLines = 40
-
-func (f *Fabric) trace(who, line string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.lines) == maxLines {
-		f.lines = slices.Delete(f.lines, 0, 1)
-	}
-	f.lines = append(f.lines, fmt.Sprintf("%v %s %s", f.s.Now(), who, line))
-}
-
-func (f *Fabric) traceServer() func(string) {
-	if !f.params.Trace {
-		return nil
-	}
-	return func(line string) { f.trace("server", line) }
-}
-
-func (f *Fabric) logReplay(t TB) {
-	t.Helper()
-	mode := "virtual time"
-	if f.params.Live {
-		mode = "live"
-	}
-	dir := "."
-	if wd, err := os.Getwd(); err == nil {
-		dir = "./" + filepath.Base(wd)
-	}
-	t.Logf("fabric: seed %d, %s; run it again: NFSRDMA_SEED=%d NFSRDMA_TRACE=1 go test -count=1 -run '%s' %s",
-		f.params.Seed, mode, f.params.Seed, runPattern(t.Name()), dir)
-	for _, l := range f.lines {
-		t.Logf("%s", l)
-	}
-}
-
-func runPattern(name string) string {
-	parts := strings.Split(name, "/")
-	for i, p := range parts {
-		parts[i] = "^" + p + "$"
-	}
-	return strings.Join(parts, "/")
 }

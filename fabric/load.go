@@ -2,8 +2,8 @@ package fabric
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -25,25 +25,34 @@ const (
 	Null
 )
 
-func (o Op) String() string { return [...]string{"write", "read", "mix", "getattr", "null"}[o] }
+func (o Op) String() string {
+	names := [...]string{"write", "read", "mix", "getattr", "null"}
+	if int(o) < len(names) {
+		return names[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// data says whether calls move data.
+func (o Op) data() bool { return o <= Mix }
 
 // Load describes calls to be made; zero fields have the default said.
 type Load struct {
 	Op          Op
 	ReadPercent int           // Mix: 0..100
-	Size        int           // bytes a call; 0: 64 KiB, or the mount's rsize or wsize if less
+	Size        int           // bytes a call; 0: 64 KiB, or the mount's rsize or wsize or FileSize if less
 	Sizes       []int         // if set, each call takes one of these at random instead
 	Depth       int           // calls in flight; 0: 1
 	Files       int           // spread over so many files; 0: 1
 	FileSize    int64         // bytes of each file; 0: 64 MiB
 	Random      bool          // random offsets, multiples of the (largest) size; otherwise each file in order, round and round
-	Bytes       int64         // stop after so many bytes; 0: once all files, unless Calls or Time is set
+	Bytes       int64         // stop once so many bytes are under way; 0: once all files, unless Calls or Time is set
 	Calls       int64         // stop after so many calls
-	Time        time.Duration // stop after so much of the fabric's time
-	Warm        int64         // calls before the measurement begins
+	Time        time.Duration // stop to make calls after so much of the fabric's time
+	Warm        int64         // calls before the measurement begins; Bytes, Calls and Time do not count them
 	Stable      bool          // WRITE FILE_SYNC; otherwise UNSTABLE and one COMMIT a file at the end
 	Verify      bool          // compare every byte: reads as they come, writes in the server's file system after each reply
-	Mount       *Mount        // nil: a mount of the first export, made at the first load
+	Mount       *Mount        // nil: the first mount, made if there is none
 	Dir         string        // where the files are; default "/"
 	Name        string        // of the files; default "load"
 }
@@ -67,9 +76,6 @@ func (l *Load) setDefaults(m *nfsclient.Mount) error {
 	} else if l.Op == Mix {
 		limit = min(n.RSize, n.WSize)
 	}
-	if l.Size == 0 {
-		l.Size = min(64<<10, limit)
-	}
 	if l.Depth == 0 {
 		l.Depth = 1
 	}
@@ -79,37 +85,52 @@ func (l *Load) setDefaults(m *nfsclient.Mount) error {
 	if l.FileSize == 0 {
 		l.FileSize = 64 << 20
 	}
+	if l.Size == 0 {
+		l.Size = int(max(min(64<<10, int64(limit), l.FileSize), 1))
+	}
 	if l.Dir == "" {
 		l.Dir = "/"
 	}
 	if l.Name == "" {
 		l.Name = "load"
 	}
-	for _, s := range append([]int{l.Size}, l.Sizes...) {
+	if l.Op > Null {
+		return &LimitError{"Load.Op", l.Op, "Write, Read, Mix, GetAttr or Null"}
+	}
+	for _, k := range []struct {
+		name      string
+		v, lo, hi int64
+	}{
+		{"Depth", int64(l.Depth), 1, 1 << 16},
+		{"Files", int64(l.Files), 1, 1 << 20},
+		{"FileSize", l.FileSize, 1, 1 << 40},
+		{"ReadPercent", int64(l.ReadPercent), 0, 100},
+		{"Bytes", l.Bytes, 0, math.MaxInt64 / 4},
+		{"Calls", l.Calls, 0, math.MaxInt64 / 4},
+		{"Warm", l.Warm, 0, math.MaxInt64 / 4},
+		{"Time in ns", int64(l.Time), 0, math.MaxInt64},
+	} {
+		if k.v < k.lo || k.v > k.hi {
+			return &LimitError{"Load." + k.name, k.v, fmt.Sprintf("%d to %d", k.lo, k.hi)}
+		}
+	}
+	for i, s := range append([]int{l.Size}, l.Sizes...) {
+		knob := "Load.Size"
+		if i > 0 {
+			knob = "Load.Sizes"
+		}
 		if s < 1 || s > limit {
-			return &LimitError{"Load.Size", s, fmt.Sprintf("1 to %d, the mount's limit (rsize %d, wsize %d)", limit, n.RSize, n.WSize)}
+			return &LimitError{knob, s, fmt.Sprintf("1 to %d, the mount's limit (rsize %d, wsize %d)", limit, n.RSize, n.WSize)}
 		}
 		if int64(s) > l.FileSize {
 			return &LimitError{"Load.FileSize", l.FileSize, fmt.Sprintf("at least the size of a call, %d", s)}
 		}
 	}
-	switch {
-	case l.Op > Null:
-		return &LimitError{"Load.Op", int(l.Op), "Write, Read, Mix, GetAttr or Null"}
-	case l.Depth < 0 || l.Depth > 1<<16:
-		return &LimitError{"Load.Depth", l.Depth, "1 to 65536"}
-	case l.Files < 0 || l.Files > 1<<20:
-		return &LimitError{"Load.Files", l.Files, "1 to 1048576"}
-	case l.ReadPercent < 0 || l.ReadPercent > 100:
-		return &LimitError{"Load.ReadPercent", l.ReadPercent, "0 to 100"}
-	case l.Bytes < 0 || l.Calls < 0 || l.Time < 0 || l.Warm < 0:
-		return &LimitError{"Load.Bytes, Calls, Time or Warm", "negative", "0 or more"}
-	}
 	if l.Bytes == 0 && l.Calls == 0 && l.Time == 0 {
-		if l.Op == GetAttr || l.Op == Null {
-			l.Calls = 10_000
-		} else {
+		if l.Op.data() {
 			l.Bytes = int64(l.Files) * l.FileSize
+		} else {
+			l.Calls = 10_000
 		}
 	}
 	return nil
@@ -153,12 +174,12 @@ type run struct {
 
 	next     atomic.Int64 // calls handed out
 	done     atomic.Int64 // calls answered
-	bytes    atomic.Int64 // payload handed out
+	bytes    atomic.Int64 // payload handed out, after Warm
 	moved    atomic.Int64 // payload answered, after Warm
 	counted  atomic.Int64 // calls answered, after Warm
 	maxCalls int64
-	perFile  int64 // blocks of a file
-	deadline sched.Time
+	perFile  int64        // blocks of a file
+	deadline atomic.Int64 // sched.Time; 0 none
 
 	mu    sync.Mutex
 	err   error
@@ -184,29 +205,33 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	}
 	f := r.f
 	before := f.snapshot()
-	r.start = f.s.Now()
-	if l.Time > 0 {
-		r.deadline = r.start.Add(sched.FromStd(l.Time))
+	if l.Warm == 0 {
+		r.begin(f.s.Now())
 	}
 	g := f.s.NewGroup("the load's calls")
 	for i := range l.Depth {
 		g.Go(fmt.Sprintf("load %s %d", l.Op, i), func() { r.worker(ctx, i) })
 	}
-	if err := g.Wait(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("fabric: load %s: %w", l.Op, err), r.err)
+	err := g.Wait(ctx)
+	if err != nil {
+		// What ended the wait ends the calls, too: nothing goes on behind the caller's back.
+		r.fail(err)
+		_ = g.Wait(context.Background())
 	}
-	if r.end == 0 {
-		r.end = f.s.Now()
-	}
-	if r.err == nil && l.Op != Read && l.Op != GetAttr && l.Op != Null && !l.Stable {
+	if r.err == nil && (l.Op == Write || l.Op == Mix) && !l.Stable {
 		for i := range r.files {
 			if _, err := r.m.Commit(ctx, r.files[i].fh, 0, 0); err != nil {
 				r.fail(fmt.Errorf("commit of %s: %w", r.files[i].name, err))
 			}
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.err != nil {
 		return nil, fmt.Errorf("fabric: load %s: %w", l.Op, r.err)
+	}
+	if r.counted.Load() == 0 { // with Time only
+		r.end = max(f.s.Now(), r.start)
 	}
 	after := f.snapshot()
 	return &Result{
@@ -220,6 +245,16 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 		Server:  after.server.Sub(before.server),
 		live:    !f.s.Virtual(),
 	}, nil
+}
+
+// begin starts the measurement.
+func (r *run) begin(now sched.Time) {
+	r.mu.Lock()
+	r.start = now
+	r.mu.Unlock()
+	if r.l.Time > 0 {
+		r.deadline.Store(int64(now.Add(sched.FromStd(r.l.Time))))
+	}
 }
 
 func (l *Load) largest() int {
@@ -237,16 +272,16 @@ func (r *run) worker(ctx context.Context, id int) {
 	buf := make([]byte, l.largest())
 	for {
 		i := r.next.Add(1) - 1
-		if i >= r.maxCalls || r.deadline != 0 && r.f.s.Now() >= r.deadline {
+		if d := r.deadline.Load(); i >= r.maxCalls || d != 0 && r.f.s.Now() >= sched.Time(d) {
 			return
 		}
 		size := l.Size
 		if len(l.Sizes) > 0 {
 			size = l.Sizes[rng.IntN(len(l.Sizes))]
 		}
-		if l.Bytes > 0 {
+		if l.Bytes > 0 && i >= l.Warm {
 			had := r.bytes.Add(int64(size)) - int64(size)
-			if had >= l.Bytes+l.Warm*int64(l.Size) {
+			if had >= l.Bytes {
 				return
 			}
 		}
@@ -254,8 +289,6 @@ func (r *run) worker(ctx context.Context, id int) {
 		if l.Random {
 			block = rng.Int64N(r.perFile * int64(l.Files))
 		}
-		file := &r.files[block/r.perFile%int64(l.Files)]
-		off := uint64(block%r.perFile) * uint64(l.largest())
 		op := l.Op
 		if op == Mix {
 			op = Write
@@ -263,25 +296,74 @@ func (r *run) worker(ctx context.Context, id int) {
 				op = Read
 			}
 		}
-		t0 := r.f.s.Now()
-		n, err := r.call(ctx, op, file, off, buf[:size])
-		t1 := r.f.s.Now()
+		err := r.one(ctx, id, op, block, buf[:size])
 		if err != nil {
 			r.fail(err)
 			return
 		}
-		r.count(id, i, n, t1.Sub(t0), t1)
 	}
+}
+
+// place is where block i of the files is; they are walked round and round.
+func (r *run) place(i int64) (*loadFile, uint64) {
+	file := &r.files[i/r.perFile%int64(r.l.Files)]
+	return file, uint64(i%r.perFile) * uint64(r.l.largest())
+}
+
+// enter finds a block from this on that no other verified call is in the way of: what two write at
+// once cannot be told right from wrong. false: none is free.
+func (r *run) enter(block int64, s *span) (file *loadFile, ok bool) {
+	for range r.l.Depth {
+		file, s.off = r.place(block)
+		if file.state.enter(*s) {
+			return file, true
+		}
+		block++
+	}
+	return file, false
+}
+
+// one makes one call, and checks what it moved.
+func (r *run) one(ctx context.Context, id int, op Op, block int64, buf []byte) error {
+	file, off := r.place(block)
+	verify := false
+	if r.l.Verify && op.data() {
+		s := span{n: len(buf), sole: op == Write}
+		if file, verify = r.enter(block, &s); verify {
+			defer file.state.leave(s)
+		}
+		off = s.off
+	}
+	if verify && op == Read {
+		copy(buf, file.poison(off, len(buf)))
+	}
+	if verify && op == Write {
+		if err := r.f.poisonStored(ctx, file, off, len(buf)); err != nil {
+			return fmt.Errorf("prepare to verify a WRITE: %w", err)
+		}
+	}
+	t0 := r.f.s.Now()
+	n, err := r.call(ctx, op, file, off, buf)
+	t1 := r.f.s.Now()
+	if err != nil {
+		return err
+	}
+	r.count(id, n, t1.Sub(t0), t1)
+	switch {
+	case verify && op == Read:
+		return file.compare(off, buf)
+	case verify:
+		return r.f.verifyStored(ctx, file, off, len(buf))
+	}
+	return nil
 }
 
 // count adds one answered call. The measurement begins when the last warming
 // call is answered.
-func (r *run) count(id int, i int64, n int, d sched.Duration, now sched.Time) {
+func (r *run) count(id, n int, d sched.Duration, now sched.Time) {
 	if done := r.done.Add(1); done <= r.l.Warm {
 		if done == r.l.Warm {
-			r.mu.Lock()
-			r.start = now
-			r.mu.Unlock()
+			r.begin(now)
 		}
 		return
 	}
@@ -303,11 +385,6 @@ func (r *run) call(ctx context.Context, op Op, file *loadFile, off uint64, buf [
 		if n != len(buf) {
 			return 0, fmt.Errorf("READ %s at %d: %d bytes, want %d", file.name, off, n, len(buf))
 		}
-		if r.l.Verify {
-			if err := file.compare(off, buf); err != nil {
-				return 0, err
-			}
-		}
 		return n, nil
 	case Write:
 		data := file.content(off, len(buf))
@@ -321,9 +398,6 @@ func (r *run) call(ctx context.Context, op Op, file *loadFile, off uint64, buf [
 		}
 		if res.Count != len(buf) {
 			return 0, fmt.Errorf("WRITE %s at %d: %d bytes taken, want %d", file.name, off, res.Count, len(buf))
-		}
-		if r.l.Verify {
-			return res.Count, r.f.verifyStored(ctx, file, off, len(buf))
 		}
 		return res.Count, nil
 	case GetAttr:

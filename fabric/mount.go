@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"slices"
 
@@ -44,38 +45,78 @@ func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfscli
 	for _, g := range change {
 		g(&c)
 	}
+	ctx, cancel := f.s.WithCancel(ctx)
+	defer cancel()
+	end, err := f.beginDial(cancel)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	n, err := nfsclient.New(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	m := &Mount{f: f, nfs: n, ctx: f.ctx}
 	f.mu.Lock()
-	f.mounts = append(f.mounts, m)
+	closed := f.closed
+	if !closed {
+		f.mounts = append(f.mounts, m)
+	}
 	f.mu.Unlock()
+	if closed {
+		return nil, errors.Join(ErrClosed, n.Close())
+	}
 	return m, nil
 }
 
-func (f *Fabric) defaultMount(ctx context.Context) (*Mount, error) {
+// beginDial lets Close end a mount that is being made, and wait for that.
+func (f *Fabric) beginDial(cancel context.CancelFunc) (end func(), err error) {
 	f.mu.Lock()
-	for _, m := range f.mounts {
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	d := &dial{cancel}
+	f.dialing = append(f.dialing, d)
+	f.dials.Add(1)
+	return func() {
+		f.mu.Lock()
+		f.dialing = slices.DeleteFunc(f.dialing, func(x *dial) bool { return x == d })
 		f.mu.Unlock()
-		return m, nil
+		f.dials.Done()
+	}, nil
+}
+
+// dial is a mount that is being made.
+type dial struct{ cancel context.CancelFunc }
+
+func (f *Fabric) defaultMount(ctx context.Context) (*Mount, error) {
+	var m *Mount
+	f.mu.Lock()
+	if len(f.mounts) > 0 {
+		m = f.mounts[0]
 	}
 	f.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
 	return f.Dial(ctx, "/")
 }
 
 // NFS is the client's mount.
 func (m *Mount) NFS() *nfsclient.Mount { return m.nfs }
 
-// Unmount ends the mount before the fabric closes.
+// Unmount ends the mount before the fabric closes. Its calls in flight end with nfsclient.ErrClosed. Again,
+// it does nothing.
 func (m *Mount) Unmount(t TB) {
 	t.Helper()
 	f := m.f
 	err := m.nfs.Close()
 	f.mu.Lock()
-	f.past = f.past.add(Counters(m.nfs.Counters()))
-	f.mounts = slices.DeleteFunc(f.mounts, func(x *Mount) bool { return x == m })
+	if i := slices.Index(f.mounts, m); i >= 0 {
+		f.past = f.past.add(Counters(m.nfs.Counters()))
+		f.mounts = slices.Delete(f.mounts, i, i+1)
+	}
 	f.mu.Unlock()
 	f.check(t, err)
 }

@@ -86,9 +86,14 @@ func (p *Params) setDefaults() error {
 		if err := p.Link.Validate(); err != nil {
 			return fmt.Errorf("fabric: Link: %w", err)
 		}
+		l := *p.Link
+		p.Link = &l
 	}
 	if p.ServerInline == 0 {
 		p.ServerInline = max(4096, p.InlineRead, p.InlineWrite)
+	}
+	if p.RegMode > nfsclient.FMR {
+		return &LimitError{"RegMode (rdma_memreg_strategy)", p.RegMode, "a registration mode of package nfsclient"}
 	}
 	a := p.Personality.Attr
 	for _, k := range []struct {
@@ -97,7 +102,7 @@ func (p *Params) setDefaults() error {
 		lo, hi int
 		unit   string
 	}{
-		{"MaxDataSegs (RPCRDMA_MAX_DATA_SEGS)", p.MaxDataSegs, 1, 1 << 16, "pages"},
+		{"MaxDataSegs (RPCRDMA_MAX_DATA_SEGS)", p.MaxDataSegs, 1, 4096, "pages"},
 		{"IRD (responder_resources)", p.IRD, 1, a.MaxQPRdAtom, "the device's max_qp_rd_atom"},
 		{"ORD (max_outbound_read_requests)", p.ORD, 1, a.MaxQPInitRdAtom, "the device's max_qp_init_rd_atom"},
 		{"InlineRead (rdma_max_inline_read)", p.InlineRead, 1024, 65536, "bytes"},
@@ -139,3 +144,14 @@ func (s Side) Device() Counters { return s.device.Counters() }
 
 // Resources counts the objects of the device.
 func (s Side) Resources() verbs.Resources { return s.device.Resources() }
+
+// RemoveDevice takes the device away, as a hot unplug does: its connections end, and new ones
+// are refused. It fails with verbs.ErrUnsupported where only a hand can do that.
+func (s Side) RemoveDevice() error {
+	d, ok := s.device.(interface{ Remove() })
+	if !ok {
+		return fmt.Errorf("fabric: removal of device %s: %w", s.device.Name(), verbs.ErrUnsupported)
+	}
+	d.Remove()
+	return nil
+}

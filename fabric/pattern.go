@@ -17,16 +17,38 @@ import (
 const patternPeriod = 1048583
 
 // pattern is the data of all load files: a file's byte at off is
-// data[(shift+off) mod period], with room behind for the largest call.
-type pattern struct{ data []byte }
+// data[(shift+off) mod period], with room behind for the largest call. In poison every bit differs.
+type pattern struct {
+	room         int
+	data, poison []byte
+}
 
-func newPattern(seed uint64) *pattern {
-	p := &pattern{data: make([]byte, patternPeriod+(1<<20))}
+func newPattern(seed uint64, room int) *pattern {
+	p := &pattern{room: room, data: make([]byte, patternPeriod+room)}
 	c := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), 1})
 	_, _ = c.Read(p.data[:patternPeriod])
-	copy(p.data[patternPeriod:], p.data)
+	for at := patternPeriod; at < len(p.data); at += patternPeriod {
+		copy(p.data[at:], p.data[:patternPeriod])
+	}
+	p.poison = bytes.Clone(p.data)
+	for i := range p.poison {
+		p.poison[i] ^= 0xff
+	}
 	return p
 }
+
+// pattern is the fabric's, with room for calls of n bytes.
+func (f *Fabric) pattern(n int) *pattern {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pat == nil || f.pat.room < n {
+		f.pat = newPattern(f.params.Seed, max(n, fillSize))
+	}
+	return f.pat
+}
+
+// fillSize is how much is written at a time when a file is filled, bytes.
+const fillSize = 1 << 20
 
 // loadFile is a file of a load.
 type loadFile struct {
@@ -35,12 +57,18 @@ type loadFile struct {
 	id    vfs.ID
 	shift uint64
 	p     *pattern
+	state *fileState
 }
 
-// content is the n bytes at off, n at most 1 MiB. They must not be changed.
-func (f *loadFile) content(off uint64, n int) []byte {
+// content is the n bytes at off, n at most the pattern's room. They must not be changed.
+func (f *loadFile) content(off uint64, n int) []byte { return f.piece(f.p.data, off, n) }
+
+// poison is what is put where content is expected to come.
+func (f *loadFile) poison(off uint64, n int) []byte { return f.piece(f.p.poison, off, n) }
+
+func (f *loadFile) piece(b []byte, off uint64, n int) []byte {
 	at := (f.shift + off) % patternPeriod
-	return f.p.data[at : at+uint64(n) : at+uint64(n)]
+	return b[at : at+uint64(n) : at+uint64(n)]
 }
 
 func (f *loadFile) compare(off uint64, got []byte) error {
@@ -67,7 +95,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	for i := range l.Files {
-		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(), shift: uint64(i) * 7919}
+		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(l.largest()), shift: uint64(i) * 7919}
 		var a vfs.Attr
 		var w vfs.WCC
 		mode := vfs.SetAttr{SetMode: true, Mode: 0o666}
@@ -75,6 +103,7 @@ func (r *run) prepare(ctx context.Context) error {
 			return fmt.Errorf("create %s: %w", file.name, err)
 		}
 		file.id = a.ID
+		file.state = f.fileState(a.ID)
 		if l.Op == Read || l.Op == Mix {
 			if err := f.fill(ctx, &file, l.FileSize); err != nil {
 				return fmt.Errorf("fill %s: %w", file.name, err)
@@ -94,50 +123,17 @@ func (f *Fabric) fill(ctx context.Context, file *loadFile, size int64) error {
 	if err := f.raw.Attr(ctx, file.id, &a); err != nil {
 		return err
 	}
-	if f.filled[file.id] >= size && a.Size >= uint64(size) {
+	if file.state.filled.Load() >= size && a.Size >= uint64(size) {
 		return nil
 	}
 	var w vfs.WCC
-	for off := int64(0); off < size; off += 1 << 20 {
-		n := min(1<<20, size-off)
+	for off := int64(0); off < size; off += fillSize {
+		n := min(fillSize, size-off)
 		if err := f.raw.Write(ctx, file.id, uint64(off), file.content(uint64(off), int(n)), true, &w); err != nil {
 			return err
 		}
 	}
-	f.filled[file.id] = size
-	return nil
-}
-
-// verifyStored compares n bytes at off with what the server's file system holds.
-func (f *Fabric) verifyStored(ctx context.Context, file *loadFile, off uint64, n int) error {
-	var a vfs.Attr
-	pr, ok := f.raw.(vfs.PageReader)
-	if !ok {
-		buf := make([]byte, n)
-		got, _, err := f.raw.Read(ctx, file.id, off, buf, &a)
-		if err != nil {
-			return err
-		}
-		if got != n {
-			return fmt.Errorf("%s holds %d bytes at %d, want %d", file.name, got, off, n)
-		}
-		return file.compare(off, buf)
-	}
-	var p vfs.Pages
-	if _, err := pr.ReadPages(ctx, file.id, off, n, &p, &a); err != nil {
-		return err
-	}
-	defer pr.ReleasePages(&p)
-	if p.Len() != n {
-		return fmt.Errorf("%s holds %d bytes at %d, want %d", file.name, p.Len(), off, n)
-	}
-	for i := range p.List {
-		b := p.List[i].Bytes()
-		if err := file.compare(off, b); err != nil {
-			return err
-		}
-		off += uint64(len(b))
-	}
+	file.state.filled.Store(size)
 	return nil
 }
 

@@ -14,8 +14,8 @@ type Result struct {
 	Bytes   int64         // payload
 	Elapsed time.Duration // in the fabric's time
 	Latency Histogram     // of calls, waiting for a slot included
-	Client  Counters      // counted during the load, all mounts together
-	Server  Counters
+	Client  Counters      // counted during the load, warming calls included, all mounts together
+	Server  Counters      // likewise
 
 	ps   sched.Duration
 	live bool

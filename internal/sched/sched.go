@@ -110,6 +110,9 @@ func (s *Sched) abort() {
 	s.endOnce.Do(func() { close(s.end) })
 }
 
+// Aborted says whether a live task has stopped the test, so that every wait fails.
+func (s *Sched) Aborted() bool { return s.aborted.Load() }
+
 // Tasks lists the tasks that have not ended, one line each.
 func (s *Sched) Tasks() []string {
 	if s.v != nil {

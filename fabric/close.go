@@ -1,0 +1,114 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/verbs"
+	"example.org/nfsrdma/verbs/softroce"
+)
+
+// Errors of waits, matched with errors.Is.
+var (
+	ErrClosed  = sched.ErrClosed  // the fabric is closed
+	ErrStopped = sched.ErrAborted // a task of Go has called t.FailNow
+)
+
+// DeadlockError says that nothing is left to happen in virtual time although somebody waits.
+type DeadlockError = sched.DeadlockError
+
+// TimeLimitError says that virtual time has passed Params.TimeLimit.
+type TimeLimitError = sched.TimeLimitError
+
+// closeGrace is how long Close waits for tasks of Go whose calls it has ended, in the fabric's time.
+const closeGrace = 10 * time.Second
+
+// Close unmounts, stops the server and checks that nothing is left: no task, no
+// memory region, no DMA mapping, no queue, no lent page. It may come at any time: calls in
+// flight end with errors, and tasks of Go have ten seconds to end after their calls. A task cannot close its fabric.
+func (f *Fabric) Close() error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return f.closeErr
+	}
+	f.closed = true
+	mounts := slices.Clone(f.mounts)
+	dialing := slices.Clone(f.dialing)
+	f.mu.Unlock()
+	if f.params.TimeLimit > 0 { // Closing takes time, too.
+		f.s.SetLimit(f.s.Now().Add(sched.FromStd(f.params.TimeLimit)))
+	}
+	for _, d := range dialing {
+		d.cancel()
+	}
+	var errs []error
+	add := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	for _, m := range mounts {
+		add("unmount", m.nfs.Close())
+	}
+	if f.server != nil {
+		add("server", f.server.Close())
+	}
+	add("mounts that are being made", f.dials.Wait(f.ctx))
+	errs = append(errs, f.endTasks())
+	stopped := f.s.Aborted()
+	// Tasks that still wait, such as a load that was cut off, end here.
+	serr := f.s.Close()
+	if stopped { // No wait succeeded any more, so that nothing could be taken down in order.
+		f.closeErr = serr
+		return serr
+	}
+	add("scheduler", serr)
+	errs = append(errs, f.closeDevices())
+	f.closeErr = errors.Join(errs...)
+	return f.closeErr
+}
+
+// endTasks waits for the tasks of Go, which find everything closed.
+func (f *Fabric) endTasks() error {
+	ctx, cancel := f.WithTimeout(f.ctx, closeGrace)
+	defer cancel()
+	if f.tasks.Wait(ctx) == nil {
+		return nil
+	}
+	if n := f.tasks.Count(); n > 0 {
+		return fmt.Errorf("%d tasks of Go have not ended:\n\t%s", n, strings.Join(f.s.Tasks(), "\n\t"))
+	}
+	return nil
+}
+
+func (f *Fabric) closeDevices() error {
+	var errs []error
+	for _, d := range []*softroce.Device{f.cdev, f.sdev} {
+		if d == nil {
+			continue
+		}
+		if r := d.Resources(); r != (verbs.Resources{}) {
+			errs = append(errs, fmt.Errorf("objects left on device %s: %+v", d.Name(), r))
+		} else if err := d.Close(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if f.net != nil && len(errs) == 0 {
+		errs = append(errs, f.net.Close())
+	}
+	if f.mem == nil {
+		return errors.Join(errs...)
+	}
+	if n := f.mem.Pinned(); n != 0 {
+		errs = append(errs, fmt.Errorf("%d pages of the file system are still lent", n))
+	}
+	if err := f.mem.CheckConsistent(); err != nil {
+		errs = append(errs, fmt.Errorf("file system: %w", err))
+	}
+	return errors.Join(errs...)
+}
