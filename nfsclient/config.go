@@ -74,8 +74,8 @@ type Config struct {
 
 	IODepth int // calls that one ReadAt or WriteAt of a File has in flight: 1..1024, default 8
 
-	// Trace, if not nil, gets each message sent (">") and received ("<") in one line. It must
-	// not wait, and costs time and allocations.
+	// Trace, if not nil, gets each message sent (">") and received ("<"), and what happens to the connection
+	// ("*"), in one line each. It must not wait, and costs time and allocations.
 	Trace func(line string)
 }
 
@@ -179,15 +179,8 @@ func (c *Config) xprt() xprtrdma.Config {
 		Timeout: sched.FromStd(c.Timeout), Retrans: c.Retrans, Soft: c.Soft,
 		ReconnectMin: sched.FromStd(c.ReconnectMin), ReconnectMax: sched.FromStd(c.ReconnectMax), BadReply: c.BadReply,
 	}
-	if f := c.Trace; f != nil {
-		x.FormatCall, x.FormatReply = formatCall, formatReply
-		x.Trace = func(sent bool, line string) {
-			if sent {
-				f("> " + line)
-			} else {
-				f("< " + line)
-			}
-		}
+	if c.Trace != nil {
+		x.Trace, x.FormatCall, x.FormatReply = c.Trace, formatCall, formatReply
 	}
 	return x
 }

@@ -78,6 +78,7 @@ func (m *Mount) ReadRes(ctx context.Context, fh FH, off uint64, buf []byte, res 
 	if err := sunk(q, buf, body[n:], dataLen); err != nil {
 		return badResult(nfs3.READ, err)
 	}
+	q.CountRead(int(dataLen))
 	return nil
 }
 
@@ -134,6 +135,9 @@ func (m *Mount) WriteRes(ctx context.Context, fh FH, off uint64, data []byte, ho
 	}
 	if res.Status == nfs3.NFS3_OK && (res.Count > n || res.Count == 0 && n > 0) {
 		return badResult(nfs3.WRITE, fmt.Errorf("count %d of %d", res.Count, n))
+	}
+	if res.Status == nfs3.NFS3_OK {
+		q.CountWrite(int(res.Count))
 	}
 	return check(nfs3.WRITE, "", res.Status)
 }

@@ -212,3 +212,35 @@ func TestLongCall(t *testing.T) {
 	assert.ErrorContains(t, err, "exceeds 1024, the limit of InlineSend")
 	assert.Equal(t, 1, e.counter("failed_marshal_count"))
 }
+
+// C39: just the items that RFC 8267 section 4 lists move in Read and Write chunks.
+func TestC39EligibleItems(t *testing.T) {
+	var lines []string
+	e := newEnv(t, client(func(c *nfsclient.Config) {
+		c.InlineSend, c.InlineRecv = 1024, 1024
+		c.Trace = func(l string) { lines = append(lines, l) }
+	}))
+	m := e.m
+	require.NoError(t, m.WriteFile(bg, "f", pattern(5000, 1), 0o644))
+	_, err := m.ReadFile(bg, "f")
+	require.NoError(t, err)
+	s, err := m.Symlink(bg, m.Root(), "l", strings.Repeat("t/", 500), &nfsclient.Sattr{})
+	require.NoError(t, err)
+	_, err = m.ReadLink(bg, s.FH)
+	require.NoError(t, err)
+	_, err = m.ReadDirPlus(bg, m.Root(), 0, nfsclient.Verf{}, 0, 8000)
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "> ") {
+			continue
+		}
+		op := strings.Fields(strings.SplitN(l, " | ", 2)[1])[0]
+		assert.Equal(t, op == "WRITE" || op == "SYMLINK", strings.Contains(l, " reads=["), l)
+		assert.Equal(t, op == "READ" || op == "READLINK", strings.Contains(l, " writes=["), l)
+		seen[op] = true
+	}
+	for _, op := range []string{"WRITE", "SYMLINK", "READ", "READLINK", "READDIRPLUS", "LOOKUP", "CREATE", "COMMIT"} {
+		assert.True(t, seen[op], op)
+	}
+}

@@ -47,6 +47,7 @@ func TestC07C10C26ChunkDecisions(t *testing.T) {
 		{"long both ways", AllPhysical, callSpec{args: 5000, maxReply: 10000}, "areadch replych"},
 		{"data behind long arguments", FastReg, callSpec{args: 4096 - hdr - callHead, data: make([]byte, 100)}, "areadch inline"},
 		{"data and sink", FastReg, callSpec{data: make([]byte, 9000), sink: make([]byte, 9000)}, "readch writech"},
+		{"sink, and a reply that is long without it", FastReg, callSpec{sink: make([]byte, 100), maxReply: 4096}, "inline replych"},
 		{"fits", Bounce, callSpec{data: make([]byte, 4096-hdr-callHead)}, "inline inline"},
 		{"too long", Bounce, callSpec{data: make([]byte, 4096-hdr-callHead+1)},
 			fmt.Sprintf("call of %d bytes exceeds 4096, the limit of InlineSend", hdr+callHead+4096-hdr-callHead+4)},

@@ -81,8 +81,9 @@ type Config struct {
 	ReconnectMax sched.Duration
 	BadReply     BadReplyPolicy
 
-	// Trace, if not nil, gets each message in one line. It must not wait.
-	Trace func(sent bool, line string)
+	// Trace, if not nil, gets each message sent (">") and received ("<"), and what happens to
+	// the connection ("*"), in one line each. It must not wait.
+	Trace func(line string)
 	// FormatCall and FormatReply, if not nil, print the RPC message for Trace.
 	FormatCall  func(msg []byte, reduced bool) string
 	FormatReply func(call, msg []byte, reduced bool) string

@@ -35,6 +35,7 @@ func (x *Xprt) attempt(ctx context.Context) error {
 	if x.closed.Load() {
 		return ErrClosed
 	}
+	start := x.s.Now()
 	if old := x.ep.Load(); old != nil {
 		if err := old.teardown(); err != nil {
 			return err
@@ -53,10 +54,14 @@ func (x *Xprt) attempt(ctx context.Context) error {
 		x.fails.Add(1)
 		x.lastErr = err
 		x.backoff = max(x.backoff, x.cfg.ReconnectMin/2)
+		x.traceEvent("connect failed: %v", err)
 		return x.closedErr(fmt.Errorf("connect to %s: %w", x.cfg.Addr, err))
 	}
 	x.backoff, x.lastErr = 0, nil
 	x.stats.connectCount.Add(1)
+	x.stats.connectTime.Add(uint64(x.s.Now().Sub(start)))
+	x.traceEvent("connected to %s: inline %d/%d, remote invalidation %t, IRD %d, ORD %d",
+		x.cfg.Addr, e.inlineSend, e.inlineRecv, e.remoteInv, e.ird, e.ord)
 	x.ep.Store(e)
 	if x.closed.Load() {
 		e.disconnect(ErrClosed)

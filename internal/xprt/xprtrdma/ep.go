@@ -87,6 +87,7 @@ func (h *cqHandler) drain() {
 
 // connect makes a connection, with its receives posted before the peer hears of it.
 func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
+	x.stats.bindCount.Add(1)
 	id, err := x.cfg.Device.Resolve(ctx, x.cfg.Addr)
 	if err != nil {
 		return nil, err
@@ -190,10 +191,11 @@ func (e *ep) disconnect(cause error) {
 	if e.once.Swap(true) {
 		return
 	}
+	x := e.x
+	x.traceEvent("disconnected: %v", cause)
 	e.cause = cause
 	e.dead.Store(true)
 	e.id.Disconnect()
-	x := e.x
 	for i := range x.reqs {
 		x.reqs[i].connectionLost(e)
 	}

@@ -48,8 +48,9 @@ func (q *Req) choose(e *ep) (p plan, err error) {
 	chunks := q.x.reg.chunks()
 	// The reply.
 	inline := rpcrdma.MinHeaderLen + q.MaxReply + xdr.Roundup(len(q.Sink))
+	reduced := rpcrdma.MinHeaderLen + listEntry + segLen*q.segments(len(q.Sink)) + q.MaxReply
 	switch {
-	case len(q.Sink) > 0 && chunks && !(q.SinkInline && inline <= e.inlineRecv):
+	case len(q.Sink) > 0 && reduced <= e.inlineRecv && !(q.SinkInline && inline <= e.inlineRecv):
 		p.wtype = writech
 	case inline <= e.inlineRecv:
 	case chunks:
@@ -82,9 +83,12 @@ func (q *Req) choose(e *ep) (p plan, err error) {
 	return p, nil
 }
 
-// segments is how many segments n bytes need at most.
+// segments is how many segments n bytes need at most, too many to be sent if there are no chunks.
 func (q *Req) segments(n int) int {
 	per := q.x.reg.segPages() * verbs.PageSize
+	if per == 0 {
+		return 1 << 20
+	}
 	return (n + verbs.PageSize - 1 + per - 1) / per
 }
 
@@ -128,7 +132,9 @@ func (q *Req) mapMemory(p *plan) error {
 			}
 		}
 	case areadch:
+		had := cap(q.long)
 		q.long = xdr.AppendFixedOpaque(append(q.long[:0], q.Msg...), q.Data)
+		q.stats.hardway.Add(uint64(cap(q.long) - had))
 		p.reads = 1
 		if err := q.mapBuf(q.long, "call", q.x.reg.maxSegs()); err != nil {
 			return err
@@ -141,6 +147,7 @@ func (q *Req) mapMemory(p *plan) error {
 		n := q.MaxReply + xdr.Roundup(len(q.Sink))
 		if cap(q.reply) < n {
 			q.reply = make([]byte, n)
+			q.stats.hardway.Add(uint64(n))
 		}
 		q.reply = q.reply[:n]
 		return q.mapBuf(q.reply, "reply", q.x.reg.maxSegs())
@@ -222,8 +229,8 @@ func (q *Req) header(e *ep, p *plan) error {
 		return &MarshalError{What: "call with its chunk lists", Size: n + p.msgLen, Limit: e.inlineSend, Knob: e.sendKnob()}
 	}
 	// A reply repeats the Write list and Reply chunk.
-	if r := n - readLen*len(h.Reads); r > e.inlineRecv || p.wtype == writech && r+q.MaxReply > e.inlineRecv {
-		return &MarshalError{What: "reply with its chunk lists", Size: r + q.MaxReply, Limit: e.inlineRecv, Knob: e.recvKnob()}
+	if r := n - readLen*len(h.Reads); r > e.inlineRecv {
+		return &MarshalError{What: "reply with its chunk lists", Size: r, Limit: e.inlineRecv, Knob: e.recvKnob()}
 	}
 	start := q.room - n
 	rpcrdma.AppendHeader(q.send[start:start:q.room], h)

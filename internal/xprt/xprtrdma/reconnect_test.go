@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
@@ -283,7 +284,7 @@ func TestF22DropAtAnyMessage(t *testing.T) {
 
 // Close at any moment ends every call with ErrClosed and leaves nothing; newRig's end checks the rest.
 func TestCloseAtAnyMoment(t *testing.T) {
-	for seed := range 60 {
+	for seed := range 200 {
 		r := newRig(t, withConfig(func(c *Config) { c.Mode = allModes[seed%2] }), serve(func(k *call) {
 			r := k.c.p.s.Rand(fmt.Sprint(seed, k.c.seen))
 			k.c.p.s.Sleep(bg, sched.Duration(r.IntN(1000))*sched.Microsecond)
@@ -401,12 +402,58 @@ func TestCancelWhileWaiting(t *testing.T) {
 	assert.NoError(t, next.wait())
 }
 
-// The trace has a line for each message.
+// The trace has a line for each message and each event.
 func TestTrace(t *testing.T) {
 	r := newRig(t)
 	r.mustDo(callSpec{sink: make([]byte, 5)})
-	require.Len(t, r.trace, 2)
+	r.x.Disconnect()
+	require.Len(t, r.trace, 4)
 	xid := fmt.Sprintf("xid=0x%08x", r.x.reqs[0].xid)
-	assert.Contains(t, r.trace[0], "RDMA_MSG "+xid+" vers=1 credits=8 writes=[")
-	assert.Contains(t, r.trace[1], "RDMA_MSG "+xid+" vers=1 credits=8 writes=[")
+	assert.Equal(t, "* connected to server:20049: inline 4096/4096, remote invalidation true, IRD 128, ORD 0", r.trace[0])
+	assert.Contains(t, r.trace[1], "> RDMA_MSG "+xid+" vers=1 credits=8 writes=[")
+	assert.Contains(t, r.trace[2], "< RDMA_MSG "+xid+" vers=1 credits=8 writes=[")
+	assert.Equal(t, "* disconnected: disconnected", r.trace[3])
+}
+
+// Every call is legal: the peer of these tests checks each against what RFC 8166 asks of a requester.
+func TestC20C37C38C42CallsAreLegal(t *testing.T) {
+	for _, mode := range []RegMode{FastReg, AllPhysical} {
+		for _, data := range []int{0, 100, 9000} {
+			for _, sink := range []int{0, 100, 9000} {
+				for _, args := range []int{0, 8000} {
+					for _, reply := range []int{0, 9000} {
+						r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }))
+						r.mustDo(callSpec{data: make([]byte, data), sink: make([]byte, sink), args: args, maxReply: reply})
+						r.close()
+					}
+				}
+			}
+		}
+	}
+}
+
+// C43: GARBAGE_ARGS, as any RPC error, is an answer: the call is not sent again.
+func TestC43GarbageArgs(t *testing.T) {
+	calls := 0
+	r := newRig(t, serve(func(k *call) {
+		calls++
+		h := k.answer()
+		k.send(h, rpc.AppendReply(nil, &rpc.Reply{XID: h.XID, Accept: rpc.GARBAGE_ARGS}), 0)
+	}))
+	r.mustDo(callSpec{})
+	assert.Equal(t, 1, calls)
+}
+
+// A device that is taken away ends the connection; the mount can still be closed, and leaves nothing.
+func TestDeviceRemoval(t *testing.T) {
+	h := &holder{}
+	r := newRig(t, serve(h.serve))
+	r.open(h, 8)
+	a, b := r.goDo(bg, callSpec{sink: make([]byte, 9000)}), r.goDo(bg, callSpec{})
+	r.settle()
+	r.cdev.Remove()
+	r.sleep(20 * second)
+	require.NoError(t, r.x.Close())
+	assert.ErrorIs(t, a.wait(), ErrClosed)
+	assert.ErrorIs(t, b.wait(), ErrClosed)
 }

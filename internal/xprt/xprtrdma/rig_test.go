@@ -82,7 +82,7 @@ func newRig(t testing.TB, opts ...rigOption) *rig {
 	require.NoError(t, err)
 	r.peer = newPeer(t, r.s, sdev, c.peer)
 	c.cfg.Sched, c.cfg.Device = r.s, r.cdev
-	c.cfg.Trace = func(sent bool, line string) {
+	c.cfg.Trace = func(line string) {
 		r.mu.Lock()
 		r.trace = append(r.trace, line)
 		r.mu.Unlock()

@@ -4,12 +4,14 @@ import (
 	"sync/atomic"
 
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
 // counters are those that several tasks write, or that are rare.
 type counters struct {
-	connectCount, bklogU, badXIDs, bcall         atomic.Uint64
+	bindCount, connectCount, connectTime         atomic.Uint64
+	bklogU, badXIDs, bcall                       atomic.Uint64
 	recvs, replies, badReply, bytesRecv          atomic.Uint64 // receive handler
 	failedMarshal, emptySendctx                  atomic.Uint64
 	mrsRecycled, mrsOrphaned, mrsAllocated       atomic.Uint64
@@ -21,10 +23,17 @@ type reqCounters struct {
 	sends, bytesSent                     atomic.Uint64
 	readChunks, writeChunks, replyChunks atomic.Uint64
 	nomsg, pullup, fixup                 atomic.Uint64
-	totalRequest, totalReply             atomic.Uint64
+	totalRequest, totalReply, hardway    atomic.Uint64
+	readBytes, writeBytes                atomic.Uint64
 }
 
-// Counters are the figures of a mount under the kernel's names (mountstats, xprt: rdma).
+// CountRead and CountWrite count payload (mountstats, bytes).
+func (q *Req) CountRead(n int)  { q.stats.readBytes.Add(uint64(n)) }
+func (q *Req) CountWrite(n int) { q.stats.writeBytes.Add(uint64(n)) }
+
+// Counters are the figures of a mount under the kernel's names (mountstats, "xprt: rdma"), seconds
+// and bytes as there. Left out is what has no meaning here: port, idle_time, req_u and
+// reply_waits_for_send. From bcall_count on, the kernel has no or other places for them.
 type Counters []verbs.Counter
 
 // count counts a call that is about to be sent.
@@ -50,17 +59,19 @@ func (q *Req) count() {
 
 // Counters reads all counters. They are not of one instant while calls run.
 func (x *Xprt) Counters() Counters {
-	var r [10]uint64
+	var r [13]uint64
 	for i := range x.reqs {
 		c := &x.reqs[i].stats
 		for k, v := range [...]*atomic.Uint64{&c.sends, &c.bytesSent, &c.readChunks, &c.writeChunks, &c.replyChunks,
-			&c.nomsg, &c.pullup, &c.fixup, &c.totalRequest, &c.totalReply} {
+			&c.nomsg, &c.pullup, &c.fixup, &c.totalRequest, &c.totalReply, &c.hardway, &c.readBytes, &c.writeBytes} {
 			r[k] += v.Load()
 		}
 	}
 	s := &x.stats
 	return Counters{
+		{Name: "bind_count", Value: s.bindCount.Load()},
 		{Name: "connect_count", Value: s.connectCount.Load()},
+		{Name: "connect_time", Value: s.connectTime.Load() / uint64(sched.Second)},
 		{Name: "sends", Value: r[0]},
 		{Name: "recvs", Value: s.recvs.Load()},
 		{Name: "bad_xids", Value: s.badXIDs.Load()},
@@ -72,7 +83,7 @@ func (x *Xprt) Counters() Counters {
 		{Name: "total_rdma_reply", Value: r[9]},
 		{Name: "pullup_copy_count", Value: r[6]},
 		{Name: "fixup_copy_count", Value: r[7]},
-		{Name: "hardway_register_count", Value: 0},
+		{Name: "hardway_register_count", Value: r[10]},
 		{Name: "failed_marshal_count", Value: s.failedMarshal.Load()},
 		{Name: "bad_reply_count", Value: s.badReply.Load()},
 		{Name: "nomsg_call_count", Value: r[5]},
@@ -85,6 +96,8 @@ func (x *Xprt) Counters() Counters {
 		{Name: "retransmissions", Value: s.retransmissions.Load()},
 		{Name: "timeouts", Value: s.timeouts.Load()},
 		{Name: "cancels", Value: s.cancels.Load()},
+		{Name: "serverreadbytes", Value: r[11]},
+		{Name: "serverwritebytes", Value: r[12]},
 		{Name: "bytes_sent", Value: r[1]},
 		{Name: "bytes_received", Value: s.bytesRecv.Load()},
 	}

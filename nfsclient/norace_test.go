@@ -1,0 +1,5 @@
+//go:build !race
+
+package nfsclient_test
+
+const raceEnabled = false
