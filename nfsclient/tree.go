@@ -253,7 +253,7 @@ func (m *Mount) copyDirOut(ctx context.Context, fh FH, dir string, root *os.Root
 				err = root.Symlink(target, to)
 			}
 		case nfs3.NF3REG:
-			err = m.copyFileOut(ctx, e.fh, to, e.Mode().Perm(), root)
+			err = m.copyFileOut(ctx, &e, to, root)
 		}
 		if err != nil {
 			return err
@@ -267,16 +267,16 @@ func localName(name string) bool {
 	return name != "." && filepath.IsLocal(name) && filepath.Base(name) == name
 }
 
-func (m *Mount) copyFileOut(ctx context.Context, fh FH, to string, perm fs.FileMode, root *os.Root) (err error) {
-	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+func (m *Mount) copyFileOut(ctx context.Context, e *dirent, to string, root *os.Root) (err error) {
+	out, err := root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, e.Mode().Perm())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	buf := make([]byte, copyChunk)
+	buf := make([]byte, max(min(e.attr.Size+1, copyChunk), 512))
 	var off uint64
 	for {
-		n, err := m.readAll(ctx, fh, off, buf)
+		n, err := m.readAll(ctx, e.fh, off, buf)
 		if err != nil {
 			return pathError("read", to, err)
 		}
