@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"example.org/nfsrdma/fabric"
 	"example.org/nfsrdma/nfsclient"
@@ -103,6 +107,9 @@ func (c segCell) label() map[string]string {
 // run measures the cell in a fabric of its own.
 func (c segCell) run(ctx context.Context, seed uint64) (segRun, error) {
 	var out segRun
+	if err := ctx.Err(); err != nil {
+		return out, err
+	}
 	f, err := fabric.Start(c.params(seed))
 	if err != nil {
 		return out, err
@@ -149,42 +156,58 @@ func (tr *segTransport) base(segs int) segCell {
 	return segCell{tr: tr, segs: segs, mode: nfsclient.AllPhysical, ird: 16, ord: 16, wsize: 64 << 10}
 }
 
-// segReport collects rows.
+// segReport collects rows. It is gone through twice: first to learn which cells
+// are needed, then, when they have been run on all cores, to make the rows.
 type segReport struct {
-	ctx  context.Context
-	o    Options
-	rows []Row
-	err  error
+	results map[segCell]segRun // nil the first time
+	needed  map[segCell]bool
+	rows    []Row
 }
 
 func (s *segReport) run(c segCell) segRun {
-	if s.err != nil {
-		return segRun{}
+	if s.results == nil {
+		s.needed[c] = true
 	}
-	var r segRun
-	r, s.err = c.run(s.ctx, s.o.Seed)
-	return r
+	return s.results[c]
 }
 
 func (s *segReport) add(r Row) { s.rows = append(s.rows, r) }
 
-func runSegments(ctx context.Context, o Options) (*Result, error) {
-	s := &segReport{ctx: ctx, o: o}
-	for _, tr := range segTransports() {
-		o.progress("segments: %s: reported runs", tr.name)
+func (s *segReport) all() {
+	for _, tr := range segTransports {
 		s.reported(tr)
-		o.progress("segments: %s: segments 4 to 192", tr.name)
 		s.sweep(tr)
-		o.progress("segments: %s: ORD and IRD", tr.name)
 		s.window(tr)
 		s.modes(tr)
 	}
-	o.progress("segments: ib: sink behind a 100 us round trip")
 	s.roundTrip()
 	s.order()
-	if s.err != nil {
-		return nil, s.err
+}
+
+func runSegments(ctx context.Context, o Options) (*Result, error) {
+	plan := &segReport{needed: map[segCell]bool{}}
+	plan.all()
+	results := make(map[segCell]segRun, len(plan.needed))
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for c := range plan.needed {
+		g.Go(func() error {
+			r, err := c.run(ctx, o.Seed)
+			mu.Lock()
+			defer mu.Unlock()
+			results[c] = r
+			if n := len(results); n%20 == 0 || n == len(plan.needed) {
+				o.progress("segments: %d of %d runs", n, len(plan.needed))
+			}
+			return err
+		})
 	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	s := &segReport{results: results}
+	s.all()
 	return &Result{Scenario: "segments", Seed: o.Seed, Rows: s.rows}, nil
 }
 
@@ -237,9 +260,6 @@ func (s *segReport) sweep(tr *segTransport) {
 		row := band("sweep", c.label(), nil, r.rate/fabric.MBps, law*0.97, law*1.03, "MB/s")
 		row.Note = fmt.Sprintf("want within 3 %% of w / (o + s w) = %.4g", law)
 		s.add(row)
-	}
-	if s.err != nil {
-		return
 	}
 	gain := func(i int) float64 { return rates[i] / rates[i-1] }
 	row := band("gain 32/16 over gain 16/8", map[string]string{"transport": tr.name}, nil, gain(3)/gain(2), 0, 0.9999, "")
@@ -318,7 +338,7 @@ func (s *segReport) modes(tr *segTransport) {
 
 // roundTrip makes the ORD window the limit: IB to the sink with 100 us round trip.
 func (s *segReport) roundTrip() {
-	tr := segTransports()[0]
+	tr := segTransports[0]
 	const rtt = 100 * time.Microsecond
 	for _, n := range []int{1, 2, 4, 8, 16, 32} {
 		c := tr.base(16)
@@ -344,7 +364,7 @@ func readOverhead(c segCell) time.Duration {
 
 // order compares the transports with each other.
 func (s *segReport) order() {
-	trs := segTransports()
+	trs := segTransports
 	for _, segs := range []int{8, 16} {
 		ib, iw := s.run(trs[0].base(segs)), s.run(trs[1].base(segs))
 		s.add(band("iWARP over IB", map[string]string{"segs": strconv.Itoa(segs)}, value(trs[1].first[segs]/trs[0].first[segs]), iw.rate/ib.rate, 1.0001, 2, ""))

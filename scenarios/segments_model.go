@@ -53,19 +53,17 @@ type segTransport struct {
 	ratioLo, ratioHi float64
 }
 
-func segTransports() []*segTransport {
-	return []*segTransport{
-		{
-			name: "ib", link: fabric.IBSDR, personality: softroce.MT25208, o: segIB, wire: 970 * fabric.MBps,
-			first: map[int]float64{8: 185, 16: 250}, later: map[int][2]float64{8: {170, 215}, 16: {255, 275}},
-			ratio: 1.351, ratioLo: 1.25, ratioHi: 1.45,
-		},
-		{
-			name: "iwarp", link: fabric.IWARP10G, personality: softroce.T310, o: segIWARP, wire: 1170 * fabric.MBps,
-			first: map[int]float64{8: 225, 16: 285}, later: map[int][2]float64{8: {180, 245}, 16: {260, 300}},
-			ratio: 1.267, ratioLo: 1.18, ratioHi: 1.37,
-		},
-	}
+var segTransports = []*segTransport{
+	{
+		name: "ib", link: fabric.IBSDR, personality: softroce.MT25208, o: segIB, wire: 970 * fabric.MBps,
+		first: map[int]float64{8: 185, 16: 250}, later: map[int][2]float64{8: {170, 215}, 16: {255, 275}},
+		ratio: 1.351, ratioLo: 1.25, ratioHi: 1.45,
+	},
+	{
+		name: "iwarp", link: fabric.IWARP10G, personality: softroce.T310, o: segIWARP, wire: 1170 * fabric.MBps,
+		first: map[int]float64{8: 225, 16: 285}, later: map[int][2]float64{8: {180, 245}, 16: {260, 300}},
+		ratio: 1.267, ratioLo: 1.18, ratioHi: 1.37,
+	},
 }
 
 // law is the model's throughput for WRITEs of w bytes, bounded by the wire.

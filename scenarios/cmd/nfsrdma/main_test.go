@@ -55,7 +55,7 @@ func TestText(t *testing.T) {
 	assert.Contains(t, out, "REPORTED")
 	assert.Regexp(t, `first run +.* transport=ib .* 185 `, out)
 	assert.Regexp(t, `segments, seed 1: \d+ rows: \d+ ok, 0 miss`, out)
-	assert.Contains(t, progress, "segments: ib: reported runs")
+	assert.Contains(t, progress, "segments: 20 of ")
 }
 
 func TestListAndExplain(t *testing.T) {
