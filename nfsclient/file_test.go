@@ -283,7 +283,7 @@ func TestFilesAcrossDisconnects(t *testing.T) {
 				}
 				done.Store(true)
 				require.NoError(t, g.Wait(bg))
-				assert.Greater(t, e.counter("connect_count"), 5)
+				assert.Greater(t, e.counter("connect_count"), 1)
 			})
 		}
 	}

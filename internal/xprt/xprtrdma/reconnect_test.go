@@ -284,7 +284,7 @@ func TestF22DropAtAnyMessage(t *testing.T) {
 
 // Close at any moment ends every call with ErrClosed and leaves nothing; newRig's end checks the rest.
 func TestCloseAtAnyMoment(t *testing.T) {
-	for seed := range 200 {
+	for seed := range 100 {
 		r := newRig(t, withConfig(func(c *Config) { c.Mode = allModes[seed%2] }), serve(func(k *call) {
 			r := k.c.p.s.Rand(fmt.Sprint(seed, k.c.seen))
 			k.c.p.s.Sleep(bg, sched.Duration(r.IntN(1000))*sched.Microsecond)

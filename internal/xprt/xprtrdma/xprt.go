@@ -51,7 +51,7 @@ type Xprt struct {
 // New makes a transport that is not connected. Its memory is registered already.
 func New(cfg Config) (*Xprt, error) {
 	if n := 1 << 14; cfg.Credits < 1 || cfg.Credits > n {
-		return nil, fmt.Errorf("Credits %d: want 1 to %d", cfg.Credits, n)
+		return nil, fmt.Errorf("xprtrdma: Credits %d: want 1 to %d", cfg.Credits, n)
 	}
 	x := &Xprt{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
 	if err := x.init(); err != nil {
