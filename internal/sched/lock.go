@@ -5,8 +5,27 @@ import (
 	"sync"
 )
 
-// waitList is a FIFO of waiters. Its user's lock guards it.
-type waitList struct{ head, tail *Waiter }
+// waitList is a FIFO of waiters, and keeps idle ones for the next wait. Its
+// user's lock guards it.
+type waitList struct{ head, tail, idle *Waiter }
+
+// add puts a waiter at the end.
+func (l *waitList) add(s *Sched, what string) *Waiter {
+	w := l.idle
+	if w == nil {
+		w = s.NewWaiter(what)
+	} else {
+		l.idle = w.next
+	}
+	l.push(w)
+	return w
+}
+
+// release takes back a waiter that nobody will wake any more.
+func (l *waitList) release(w *Waiter) {
+	w.next = l.idle
+	l.idle = w
+}
 
 func (l *waitList) push(w *Waiter) {
 	w.next, w.got = nil, false
@@ -81,9 +100,8 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 		m.mu.Unlock()
 		return nil
 	}
-	w := m.s.getWaiter(m.what)
+	w := m.waits.add(m.s, m.what)
 	w.n = n
-	m.waits.push(w)
 	m.mu.Unlock()
 	returned := false
 	defer func() {
@@ -93,17 +111,16 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 	}()
 	err := w.Wait(ctx)
 	returned = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err != nil {
-		m.mu.Lock()
-		if w.got { // handed over in the same moment: keep it
-			m.mu.Unlock()
-			return nil // w is not re-used: its wake may still come
+		if w.got {
+			return nil // handed over in the same moment: keep it; w is not used again, its wake may still come
 		}
 		m.waits.remove(w)
 		m.grant()
-		m.mu.Unlock()
 	}
-	m.s.putWaiter(w)
+	m.waits.release(w)
 	return err
 }
 
@@ -218,21 +235,17 @@ func (g *Group) Wait(ctx context.Context) error {
 		g.mu.Unlock()
 		return nil
 	}
-	w := g.s.getWaiter(g.what)
-	g.waits.push(w)
+	w := g.waits.add(g.s, g.what)
 	g.mu.Unlock()
 	err := w.Wait(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if err != nil {
-		g.mu.Lock()
-		got := w.got
-		if !got {
-			g.waits.remove(w)
-		}
-		g.mu.Unlock()
-		if got {
+		if w.got {
 			return nil
 		}
+		g.waits.remove(w)
 	}
-	g.s.putWaiter(w)
+	g.waits.release(w)
 	return err
 }

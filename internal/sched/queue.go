@@ -73,33 +73,56 @@ func (q *Queue[T]) TryPop() (v T, ok bool) {
 
 // Pop takes the first item, waiting for one.
 func (q *Queue[T]) Pop(ctx context.Context) (T, error) {
-	var zero T
-	for {
-		q.mu.Lock()
-		if q.n > 0 {
-			v := q.take()
-			q.mu.Unlock()
-			return v, nil
+	q.mu.Lock()
+	for q.n == 0 {
+		var err error
+		if !q.closed {
+			err = q.wait(ctx)
+		} else {
+			err = ErrQueueClosed
 		}
-		if q.closed {
+		if err != nil {
 			q.mu.Unlock()
-			return zero, ErrQueueClosed
-		}
-		w := q.s.getWaiter(q.what)
-		q.waits.push(w)
-		q.mu.Unlock()
-		if err := w.Wait(ctx); err != nil {
-			q.mu.Lock()
-			if !w.got {
-				q.waits.remove(w)
-			} else if x := q.waits.pop(); x != nil { // our wake goes to the next
-				x.got = true
-				x.Wake()
-			}
-			q.mu.Unlock()
+			var zero T
 			return zero, err
 		}
-		q.s.putWaiter(w)
+	}
+	v := q.take()
+	q.mu.Unlock()
+	return v, nil
+}
+
+// wait waits for a push. The lock is held, but not while it waits.
+func (q *Queue[T]) wait(ctx context.Context) error {
+	w := q.waits.add(q.s, q.what)
+	q.mu.Unlock()
+	returned := false
+	defer func() {
+		if !returned { // Goexit, as when a task calls t.FailNow
+			q.mu.Lock()
+			q.leave(w)
+			q.mu.Unlock()
+		}
+	}()
+	err := w.Wait(ctx)
+	returned = true
+	q.mu.Lock()
+	if err != nil {
+		q.leave(w)
+		return err
+	}
+	q.waits.release(w)
+	return nil
+}
+
+// leave takes w off the list. If it was woken, the wake goes to the next, and w is
+// not used again: its own may still come.
+func (q *Queue[T]) leave(w *Waiter) {
+	if !w.got {
+		q.waits.remove(w)
+	} else if x := q.waits.pop(); x != nil {
+		x.got = true
+		x.Wake()
 	}
 }
 

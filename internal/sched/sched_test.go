@@ -517,6 +517,20 @@ func TestGoexitInAcquireKeepsTheUnit(t *testing.T) {
 	<-done
 	m.Release(1)
 	assert.True(t, m.TryAcquire(1))
+
+	q := NewQueue[int](s, "item")
+	done = make(chan bool)
+	go func() {
+		defer close(done)
+		s.Go("failing", func() { _ = s.Sleep(bg, Second); runtime.Goexit() })
+		_, _ = q.Pop(bg)
+	}()
+	<-done
+	s.Go("next", func() { v, err := q.Pop(bg); assert.NoError(t, err); assert.Equal(t, 7, v) })
+	require.NoError(t, s.Sleep(bg, 1))
+	q.Push(7)
+	require.NoError(t, s.Sleep(bg, 1))
+	assert.Zero(t, q.Len())
 }
 
 func TestTwoTasksInOneWaiter(t *testing.T) {
