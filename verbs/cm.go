@@ -8,7 +8,7 @@ type ConnParam struct {
 	IRD         int   // responder_resources: READs of the peer that this side will serve
 	ORD         int   // initiator_depth: READs that this side would have outstanding
 	RetryCnt    uint8 // transport retries, 0..7
-	RNRRetry    uint8 // 0..6; 7 for ever
+	RNRRetry    uint8 // how often the peer shall retry when no receive is posted here: 0..6; 7 for ever
 }
 
 // CMEventType is RDMA_CM_EVENT_*.

@@ -41,8 +41,8 @@ type PD interface {
 	GlobalKey(Access) (rkey uint32, err error)
 	// LocalDMAKey is an lkey that covers every DMA address (local_dma_lkey).
 	LocalDMAKey() (lkey uint32, err error)
-	// MapDMA gives the pages of buf DMA addresses (dma_map_sg) until UnmapDMA. The
-	// addresses of neighbouring pages are not neighbours.
+	// MapDMA gives the pages of buf DMA addresses (dma_map_sg) until UnmapDMA. Pages are counted from the
+	// start of buf, wherever it lies, and the addresses of neighbouring pages are not neighbours.
 	MapDMA(m *DMAMap, buf []byte) error
 	// UnmapDMA ends the mapping and empties m; its storage is kept.
 	UnmapDMA(m *DMAMap)

@@ -355,7 +355,7 @@ func (id *cmID) qpAttr(own, peer verbs.ConnParam) verbs.QPAttr {
 	return verbs.QPAttr{
 		DestAddr: id.remote.name, RQPSN: id.peerPSN, SQPSN: id.psn, IRD: id.ird, ORD: id.ord,
 		PathMTU: min(id.dev.attr.ActiveMTU, id.remote.attr.ActiveMTU),
-		Timeout: 14, RetryCnt: own.RetryCnt, RNRRetry: own.RNRRetry,
+		Timeout: 14, RetryCnt: own.RetryCnt, RNRRetry: peer.RNRRetry,
 	}
 }
 

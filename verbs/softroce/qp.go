@@ -61,6 +61,7 @@ type qp struct {
 // output is what a run leaves to be done without locks.
 type output struct {
 	packets  []packet
+	pipe     *link.Pipe // of packets; nil: direct
 	ack      uint64 // for the peer's ackIn; 0 none
 	ackTo    *qp
 	notify   []*cq
@@ -167,6 +168,7 @@ func (q *qp) Close() error {
 	q.recvState.Store(postClosed)
 	q.head.Store(q.tail.Load())
 	q.peer = nil
+	st := q.st
 	q.mu.Unlock()
 	q.timer.Stop()
 	d := q.dev
@@ -186,7 +188,7 @@ func (q *qp) Close() error {
 			break
 		}
 	}
-	d.past.add(&q.st)
+	d.past.add(&st)
 	d.mu.Unlock()
 	return nil
 }
@@ -288,7 +290,7 @@ func (q *qp) takeAck() {
 // deliver does what a run left, without locks.
 func (q *qp) deliver(o *output) {
 	if len(o.packets) > 0 {
-		q.transmit(o.packets)
+		q.transmit(o)
 		clear(o.packets)
 		o.packets = o.packets[:0]
 	}
@@ -321,13 +323,14 @@ func (q *qp) deliver(o *output) {
 }
 
 // transmit hands packets to the wire. All go to the same peer.
-func (q *qp) transmit(ps []packet) {
+func (q *qp) transmit(o *output) {
+	ps := o.packets
 	if t := q.dev.net.cfg.Trace; t != nil {
 		for i := range ps {
 			t(fmt.Sprintf("%v %v", q.dev.net.s.Now(), &ps[i]))
 		}
 	}
-	if pipe := q.pipe; pipe != nil {
+	if pipe := o.pipe; pipe != nil {
 		for i := range ps {
 			pipe.Send(ps[i].size(), fly(&ps[i]))
 		}
@@ -346,6 +349,7 @@ func (q *qp) emit(p *packet) {
 		return
 	}
 	p.dst, p.from = q.peer, q
+	q.outbox.pipe = q.pipe
 	q.outbox.packets = append(q.outbox.packets, *p)
 	q.st.sentPkts++
 }
