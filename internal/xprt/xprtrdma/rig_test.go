@@ -47,6 +47,7 @@ type rigConfig struct {
 	cfg         Config
 	peer        peerConfig
 	noConnect   bool
+	faults      *faultDevice // around the client's device
 }
 
 func live(c *rigConfig)      { c.live = true }
@@ -82,6 +83,10 @@ func newRig(t testing.TB, opts ...rigOption) *rig {
 	require.NoError(t, err)
 	r.peer = newPeer(t, r.s, sdev, c.peer)
 	c.cfg.Sched, c.cfg.Device = r.s, r.cdev
+	if c.faults != nil {
+		c.faults.Device = r.cdev
+		c.cfg.Device = c.faults
+	}
 	c.cfg.Trace = func(line string) {
 		r.mu.Lock()
 		r.trace = append(r.trace, line)
