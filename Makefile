@@ -4,7 +4,7 @@ SEED        ?= 1
 FUZZTIME    ?= 30s
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test vet lint race fuzz bench cover clean
+.PHONY: help run test vet lint race tree fuzz bench cover clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ lint: ## staticcheck
 
 race: ## every test under the race detector
 	$(GO) test -race -timeout 30m ./...
+
+tree: ## all of GOROOT/src through a mount in each mode: virtual, then live under the race detector
+	NFSRDMA_FULL_TREE=1 $(GO) test -count=1 -v -timeout 30m -run '^TestTree$$/^virtual$$' ./fabric
+	NFSRDMA_FULL_TREE=1 $(GO) test -count=1 -v -race -timeout 30m -run '^TestTree$$/^live$$' ./fabric
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@set -e; for p in $$($(GO) list ./...); do \
