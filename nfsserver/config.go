@@ -35,7 +35,7 @@ type Config struct {
 	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
 
 	MaxConns      int // connections; more are rejected; 0 is 1024
-	PayloadMemory int // bytes of data buffers of all connections; 0 is 64 MiB. At least one payload
+	PayloadMemory int // bytes of data of all connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads
 	DRCEntries    int // replies in the duplicate request cache; 0 is 1024, negative is none
 
 	RejectEmptyWriteChunk bool // answer a Write chunk without segments with ERR_CHUNK; RFC 8166 section 4.3.2.3 allows it

@@ -132,11 +132,22 @@ func TestSendQueueStarvesOnALink(t *testing.T) {
 }
 
 func TestLittlePayloadMemory(t *testing.T) {
+	for _, lends := range []bool{true, false} {
+		t.Run(fmt.Sprintf("lends=%t", lends), func(t *testing.T) { littlePayloadMemory(t, lends) })
+	}
+}
+
+func littlePayloadMemory(t *testing.T, lends bool) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
-	e := newLinkEnv(t, nfsserver.Config{MaxPayload: 64 << 10, PayloadMemory: 1, Exports: []nfsserver.Export{{FS: plainFS{fs}}}})
+	exp := nfsserver.Export{FS: fs}
+	if !lends {
+		exp.FS = plainFS{fs}
+	}
+	e := newLinkEnv(t, nfsserver.Config{MaxPayload: 64 << 10, PayloadMemory: 1, Exports: []nfsserver.Export{exp}})
 	e.fs = fs
 	fh := e.newFile("f", pattern(1<<20, 0))
-	msgs := append(e.messages(nfs3.READ, fh, 64<<10, 8), e.messages(nfs3.WRITE, fh, 60<<10, 8)...)
+	msgs := append(e.messages(nfs3.READ, fh, 64<<10, 8), e.messages(nfs3.WRITE, fh, 60<<10, 8)...) // suits the file system only at 0
+	msgs = append(msgs, e.messages(nfs3.WRITE, fh, 64<<10, 8)...)
 	msgs = append(msgs, e.messages(nfs3.READ, fh, 100, 4)...)
 	// Long calls with a Read chunk need both kinds of memory.
 	src := e.mem(64<<10, source)

@@ -20,7 +20,12 @@
 //
 // A connection costs Credits+1 receive buffers of InlineRecv bytes, Credits+8 send buffers of twice
 // InlineSend bytes, and a credit at most four times InlineRecv for decoded chunk lists and about 2 KiB else: 2 MiB with
-// the defaults, at most MaxConns times. All connections share PayloadMemory bytes of buffers for data; a request that finds none waits, without a
-// thread. The memory that a file system lends is bounded by Credits x MaxPayload a connection. The duplicate
-// request cache holds DRCEntries replies of up to 512 bytes. Nothing else grows with what a peer sends.
+// the defaults, at most MaxConns times. All connections share PayloadMemory bytes for data on its way, in buffers or lent
+// by the file system for WRITEs; a request that finds none waits, without a thread. What a file system lends for
+// READs is its own data; it keeps an older version of it when that is written meanwhile, at most
+// (Credits+8) x MaxPayload bytes a connection. The duplicate request cache holds DRCEntries replies of up to 512 bytes,
+// the list of mounts 1024 entries. Nothing else grows with what a peer sends.
+//
+// A peer that stops to acknowledge or to post receives holds the threads that answer it until the device's retries
+// are used up and the connection ends.
 package nfsserver

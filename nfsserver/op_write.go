@@ -77,8 +77,16 @@ func (t *thread) writeSink(r *svcrdma.Request, w *writeCall) ([]svcrdma.Mem, boo
 	if w.n == 0 {
 		return t.mem, true
 	}
-	if w.e.grab != nil && w.e.grab.GrabPages(w.id, w.off, int(w.n), &w.pages) {
-		w.grabbed = true
+	if w.e.grab != nil && !r.HasMem() {
+		if !r.Reserve(int(w.n)) {
+			return nil, false
+		}
+		w.grabbed = w.e.grab.GrabPages(w.id, w.off, int(w.n), &w.pages)
+		if !w.grabbed {
+			r.Unreserve()
+		}
+	}
+	if w.grabbed {
 		for i := range w.pages.List {
 			pg := &w.pages.List[i]
 			m, err := t.x.Region(pg.Slab.ID, pg.Slab.Mem, pg.Off, pg.Len)

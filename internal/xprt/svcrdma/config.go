@@ -67,7 +67,7 @@ func (c *Config) setDefaults() error {
 	c.SQDepth = min(max(orDefault(c.SQDepth, 4*c.Credits), 4), maxSlots)
 	c.MaxPayload = orDefault(c.MaxPayload, 1<<20)
 	c.MaxConns = orDefault(c.MaxConns, 1024)
-	c.PayloadMemory = orDefault(c.PayloadMemory, 64<<20)
+	c.PayloadMemory = orDefault(c.PayloadMemory, 256<<20)
 	if c.MaxPayload < 1024 || c.MaxPayload > 1<<30 {
 		return fmt.Errorf("svcrdma: MaxPayload %d is not within 1 KiB and 1 GiB", c.MaxPayload)
 	}

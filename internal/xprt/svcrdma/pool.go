@@ -59,16 +59,59 @@ func (p *pool) get(n int, r *Request, slot **Buffer) (*Buffer, error) {
 			return b, err
 		}
 	}
+	r.wait = poolWait{class: k, slot: slot}
+	p.park(r)
+	return nil, nil
+}
+
+// reserve counts n bytes that others lend to r as the pool's, until r ends; or gives false, and then r waits.
+func (p *pool) reserve(n int, r *Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.head == nil && p.room(n) {
+		p.size += n
+		r.reserved = n
+		return true
+	}
+	r.wait = poolWait{bytes: n}
+	p.park(r)
+	return false
+}
+
+// poolWait is what a parked request waits for: a buffer of a class, put into slot, or bytes to reserve.
+type poolWait struct {
+	class int
+	slot  **Buffer
+	bytes int
+	next  *Request
+}
+
+// park puts r, which has said what it waits for, at the end of the queue. mu is held.
+func (p *pool) park(r *Request) {
 	r.conn.n.memWait.Add(1)
-	r.waitClass, r.waitSlot, r.waitNext, r.waitPool = k, slot, nil, p
 	r.where = parked
 	if p.tail == nil {
 		p.head = r
 	} else {
-		p.tail.waitNext = r
+		p.tail.wait.next = r
 	}
 	p.tail = r
-	return nil, nil
+}
+
+// room makes room for n bytes, at the cost of free buffers; false if there is none. mu is held.
+func (p *pool) room(n int) bool {
+	for j := 0; p.size+n > p.limit; j++ {
+		if j == len(p.free) {
+			return false
+		}
+		for p.free[j] != nil && p.size+n > p.limit {
+			b := p.free[j]
+			p.free[j] = b.next
+			p.size -= len(b.Bytes)
+			_ = b.mr.Close()
+		}
+	}
+	return true
 }
 
 // take finds or makes a buffer; nil if the limit is reached. mu is held.
@@ -78,16 +121,8 @@ func (p *pool) take(k int) (*Buffer, error) {
 		return b, nil
 	}
 	n := p.classLen(k)
-	for j := 0; p.size+n > p.limit; j++ {
-		if j == len(p.free) {
-			return nil, nil
-		}
-		for p.free[j] != nil && p.size+n > p.limit {
-			b := p.free[j]
-			p.free[j] = b.next
-			p.size -= len(b.Bytes)
-			_ = b.mr.Close()
-		}
+	if !p.room(n) {
+		return nil, nil
 	}
 	mr, err := p.x.pd.AllocMR(n, p.x.sinkAccess())
 	if err != nil {
@@ -95,6 +130,52 @@ func (p *pool) take(k int) (*Buffer, error) {
 	}
 	p.size += n
 	return &Buffer{Mem: Mem{Bytes: mr.Bytes(), Addr: mr.Addr(), Len: uint32(n), LKey: mr.LKey()}, mr: mr, class: k, pool: p}, nil
+}
+
+// give hands out what the first in the queue wait for, as far as there is room, and takes them off it. mu is held.
+func (p *pool) give() (ready *Request) {
+	last := &ready
+	for r := p.head; r != nil; r = p.head {
+		if w := &r.wait; w.slot == nil {
+			if !p.room(w.bytes) {
+				break
+			}
+			p.size += w.bytes
+			r.reserved = w.bytes
+		} else {
+			b, err := p.take(w.class)
+			if b == nil && err == nil {
+				break
+			}
+			*w.slot = b // nil after an error: it asks again, and sees it
+		}
+		p.head = r.wait.next
+		r.wait.next = nil
+		*last, last = r, &r.wait.next
+	}
+	if p.head == nil {
+		p.tail = nil
+	}
+	return ready
+}
+
+// wake queues those whom give took off.
+func wake(r *Request) {
+	for r != nil {
+		next := r.wait.next
+		r.wait.next = nil
+		r.conn.enqueue(r)
+		r = next
+	}
+}
+
+// unreserve ends a reservation.
+func (p *pool) unreserve(n int) {
+	p.mu.Lock()
+	p.size -= n
+	ready := p.give()
+	p.mu.Unlock()
+	wake(ready)
 }
 
 // put gives b back, if it is one, and the longest waiting requests what they wait for.
@@ -111,28 +192,9 @@ func (b *Buffer) put() {
 	}
 	b.next = p.free[b.class]
 	p.free[b.class] = b
-	var ready *Request
-	last := &ready
-	for r := p.head; r != nil; r = p.head {
-		got, err := p.take(r.waitClass)
-		if got == nil && err == nil {
-			break
-		}
-		*r.waitSlot = got // nil after an error: it asks again, and sees it
-		p.head = r.waitNext
-		r.waitNext, r.waitPool = nil, nil
-		*last, last = r, &r.waitNext
-	}
-	if p.head == nil {
-		p.tail = nil
-	}
+	ready := p.give()
 	p.mu.Unlock()
-	for r := ready; r != nil; {
-		next := r.waitNext
-		r.waitNext = nil
-		r.conn.enqueue(r)
-		r = next
-	}
+	wake(ready)
 }
 
 // forget takes the requests of c out of the queue.
@@ -143,11 +205,11 @@ func (p *pool) forget(c *Conn) {
 	p.tail = nil
 	for *at != nil {
 		if r := *at; r.conn == c {
-			*at, r.waitNext, r.waitPool = r.waitNext, nil, nil
+			*at, r.wait.next = r.wait.next, nil
 			continue
 		}
 		p.tail = *at
-		at = &(*at).waitNext
+		at = &(*at).wait.next
 	}
 }
 

@@ -42,22 +42,20 @@ type Request struct {
 	longMsg *Buffer
 	mem     *Buffer // of Need
 
-	dataPos   uint32 // of the data chunk
-	dataLen   uint64
-	hasData   bool
-	pulled    bool
-	inv       uint32 // the one rkey of all chunks
-	canInv    bool
-	sges      [1]verbs.SGE
-	rwr       [1]verbs.RecvWR
-	fr        []sinkReg      // fast registrations of RegisterSink
-	nfr       int            // of them in use
-	dma       []verbs.DMAMap // of the sink's pieces
-	ndma      int
-	waitClass int
-	waitSlot  **Buffer
-	waitNext  *Request
-	waitPool  *pool
+	dataPos  uint32 // of the data chunk
+	dataLen  uint64
+	hasData  bool
+	pulled   bool
+	inv      uint32 // the one rkey of all chunks
+	canInv   bool
+	sges     [1]verbs.SGE
+	rwr      [1]verbs.RecvWR
+	fr       []sinkReg      // fast registrations of RegisterSink
+	nfr      int            // of them in use
+	dma      []verbs.DMAMap // of the sink's pieces
+	ndma     int
+	reserved int
+	wait     poolWait
 }
 
 // Conn is the connection of the call.
@@ -91,6 +89,28 @@ func (r *Request) Need(n int) (*Buffer, error) {
 	return b, err
 }
 
+// Reserve is Need for memory that somebody else lends for a Pull: it counts n bytes of it until the request ends or
+// Unreserve. False: too much is lent now; the caller lets the request go, and gets it again from the start. A
+// request must not Reserve when it has memory of Need, nor the other way round.
+func (r *Request) Reserve(n int) bool {
+	if r.reserved >= n {
+		return true
+	}
+	r.phase = resumed
+	return r.conn.x.data.reserve(n, r)
+}
+
+// Unreserve ends a reservation before the request ends.
+func (r *Request) Unreserve() {
+	if n := r.reserved; n > 0 {
+		r.reserved = 0
+		r.conn.x.data.unreserve(n)
+	}
+}
+
+// HasMem says that Need has given memory.
+func (r *Request) HasMem() bool { return r.mem != nil }
+
 // Drop ends the request without an answer.
 func (r *Request) Drop() {
 	r.conn.n.dropped.Add(1)
@@ -107,6 +127,7 @@ func (r *Request) release() {
 		r.mem.put()
 		r.mem = nil
 	}
+	r.Unreserve()
 }
 
 // repost gives the receive buffer back to the device.

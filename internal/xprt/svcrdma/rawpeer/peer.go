@@ -80,7 +80,7 @@ func Dial(ctx context.Context, cfg Config) (_ *Peer, err error) {
 	if p.rcq, err = cfg.Device.CreateCQ(verbs.CQInit{Depth: cfg.Recvs + 1, Handler: p.received, Name: "rawpeer recv"}); err != nil {
 		return nil, err
 	}
-	if p.scq, err = cfg.Device.CreateCQ(verbs.CQInit{Depth: 256, Handler: p.completed, Name: "rawpeer send"}); err != nil {
+	if p.scq, err = cfg.Device.CreateCQ(verbs.CQInit{Depth: 1 << 14, Handler: p.completed, Name: "rawpeer send"}); err != nil {
 		return nil, err
 	}
 	if p.recv, err = p.pd.AllocMR(max(cfg.Recvs*cfg.RecvSize, 1), verbs.LocalWrite); err != nil {
