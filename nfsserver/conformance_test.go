@@ -624,6 +624,28 @@ func TestC47SendWithInvalidate(t *testing.T) {
 	}
 }
 
+// F01 of the field: chunks without segments while remote invalidation is on.
+func TestC47EmptyChunksAndInvalidation(t *testing.T) {
+	pd := rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096})
+	e := newEnv(t, envOpt{peer: rawpeer.Config{PrivateData: pd}})
+	fh := e.newFile("f", pattern(100, 0))
+	h := e.header(rpcrdma.RDMA_MSG)
+	h.Writes.Add(nil)
+	h.HasReply = true
+	a := e.send(h, e.rpcCall(h.XID, nfs3.READ, e.readArgs(fh, 0, 100)))
+	assert.Equal(t, pattern(100, 0), e.readRes(a, false).Data)
+	assert.False(t, a.msg.Inv)
+	assert.True(t, a.h.HasReply)
+	assert.Empty(t, a.h.Reply)
+	// An error does not invalidate either: its client may still own the memory.
+	fr := e.fastReg(4096)
+	h = e.header(rpcrdma.RDMA_MSG)
+	h.Writes.Add([]rpcrdma.Segment{fr.seg(0, 10)})
+	a = e.send(h, e.rpcCall(h.XID, nfs3.READ, e.readArgs(fh, 0, 100)))
+	e.wantError(a, h, rpcrdma.ERR_CHUNK)
+	assert.False(t, a.msg.Inv)
+}
+
 // fastReg is memory registered by a work request, so that it can be invalidated.
 type fastReg struct {
 	mr  verbs.FastRegMR

@@ -12,11 +12,14 @@ import (
 
 	"example.org/nfsrdma/internal/link"
 	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svcrdma/rawpeer"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/memfs"
 	"example.org/nfsrdma/nfsserver/vfs"
+	"example.org/nfsrdma/verbs"
 	"example.org/nfsrdma/verbs/softroce"
 )
 
@@ -112,6 +115,19 @@ func teardown(t *testing.T, seed uint64) {
 		})
 	}
 	e.peer = nil
+	stop := false
+	load.Go("dialer", func() { // connections that come up while others end
+		for !stop {
+			p, err := rawpeer.Dial(bg, rawpeer.Config{Device: e.cdev, Sched: e.s, Addr: e.srv.Addr()})
+			if err != nil || e.s.Sleep(bg, 50*sched.Microsecond) != nil {
+				stop = true
+			}
+			if err == nil {
+				p.Close()
+			}
+		}
+	})
+	defer func() { stop = true }()
 	require.NoError(t, e.s.Sleep(bg, sched.Duration(rng.IntN(600))*sched.Microsecond))
 	switch rng.IntN(5) {
 	case 0: // server first
@@ -131,7 +147,36 @@ func teardown(t *testing.T, seed uint64) {
 		assert.NoError(t, e.s.Close())
 		return
 	}
+	stop = true
 	require.NoError(t, load.Wait(bg))
+}
+
+// TestOwnScheduler leaves Config.Sched nil.
+func TestOwnScheduler(t *testing.T) {
+	s := sched.NewLive(1)
+	net := softroce.NewNetwork(s, softroce.NetConfig{})
+	dev, err := net.NewDevice("d", softroce.RoCE)
+	require.NoError(t, err)
+	for range 2 {
+		srv, err := nfsserver.New(nfsserver.Config{Device: dev, Exports: []nfsserver.Export{{FS: memfs.New(memfs.Options{})}}})
+		require.NoError(t, err)
+		p, err := rawpeer.Dial(bg, rawpeer.Config{Device: dev, Sched: s, Addr: srv.Addr()})
+		require.NoError(t, err)
+		require.NoError(t, p.NewPump(nullMsg()).Run(bg, 100, 8))
+		p.Close()
+		require.NoError(t, srv.Close())
+		require.NoError(t, srv.Close(), "again")
+	}
+	require.Equal(t, verbs.Resources{}, dev.Resources())
+	require.NoError(t, dev.Close())
+	require.NoError(t, net.Close())
+	require.NoError(t, s.Close())
+}
+
+func nullMsg() []byte {
+	var h rpcrdma.Header
+	h.Reset()
+	return append(rpcrdma.AppendHeader(nil, &h), rpc.AppendCall(nil, &rpc.Call{Prog: nfs3.Program, Vers: nfs3.Version})...)
 }
 
 func TestLiveLoad(t *testing.T) {
