@@ -269,7 +269,10 @@ func (l *Load) largest() int {
 func (r *run) worker(ctx context.Context, id int) {
 	l := &r.l
 	rng := rand.New(rand.NewPCG(r.f.params.Seed, uint64(id)))
-	buf := make([]byte, l.largest())
+	var buf []byte
+	if l.Op == Read || l.Op == Mix {
+		buf = make([]byte, l.largest())
+	}
 	for {
 		i := r.next.Add(1) - 1
 		if d := r.deadline.Load(); i >= r.maxCalls || d != 0 && r.f.s.Now() >= sched.Time(d) {
@@ -296,8 +299,7 @@ func (r *run) worker(ctx context.Context, id int) {
 				op = Read
 			}
 		}
-		err := r.one(ctx, id, op, block, buf[:size])
-		if err != nil {
+		if err := r.one(ctx, id, op, block, size, buf); err != nil {
 			r.fail(err)
 			return
 		}
@@ -323,37 +325,40 @@ func (r *run) enter(block int64, s *span) (file *loadFile, ok bool) {
 	return file, false
 }
 
-// one makes one call, and checks what it moved.
-func (r *run) one(ctx context.Context, id int, op Op, block int64, buf []byte) error {
+// one makes one call of n bytes, and checks what it moved. buf is there to read into.
+func (r *run) one(ctx context.Context, id int, op Op, block int64, n int, buf []byte) error {
 	file, off := r.place(block)
 	verify := false
 	if r.l.Verify && op.data() {
-		s := span{n: len(buf), sole: op == Write}
+		s := span{n: n, sole: op == Write}
 		if file, verify = r.enter(block, &s); verify {
 			defer file.state.leave(s)
 		}
 		off = s.off
 	}
+	if op == Read {
+		buf = buf[:n]
+	}
 	if verify && op == Read {
-		copy(buf, file.poison(off, len(buf)))
+		copy(buf, file.poison(off, n))
 	}
 	if verify && op == Write {
-		if err := r.f.poisonStored(ctx, file, off, len(buf)); err != nil {
+		if err := r.f.poisonStored(ctx, file, off, n); err != nil {
 			return fmt.Errorf("prepare to verify a WRITE: %w", err)
 		}
 	}
 	t0 := r.f.s.Now()
-	n, err := r.call(ctx, op, file, off, buf)
+	moved, err := r.call(ctx, op, file, off, n, buf)
 	t1 := r.f.s.Now()
 	if err != nil {
 		return err
 	}
-	r.count(id, n, t1.Sub(t0), t1)
+	r.count(id, moved, t1.Sub(t0), t1)
 	switch {
 	case verify && op == Read:
 		return file.compare(off, buf)
 	case verify:
-		return r.f.verifyStored(ctx, file, off, len(buf))
+		return r.f.verifyStored(ctx, file, off, n)
 	}
 	return nil
 }
@@ -375,34 +380,35 @@ func (r *run) count(id, n int, d sched.Duration, now sched.Time) {
 	r.mu.Unlock()
 }
 
-func (r *run) call(ctx context.Context, op Op, file *loadFile, off uint64, buf []byte) (int, error) {
+func (r *run) call(ctx context.Context, op Op, file *loadFile, off uint64, n int, buf []byte) (int, error) {
 	switch op {
 	case Read:
-		n, _, err := r.m.Read(ctx, file.fh, off, buf)
+		got, _, err := r.m.Read(ctx, file.fh, off, buf)
 		if err != nil {
-			return 0, fmt.Errorf("READ %s at %d, %d bytes: %w", file.name, off, len(buf), err)
+			return 0, fmt.Errorf("READ %s at %d, %d bytes: %w", file.name, off, n, err)
 		}
-		if n != len(buf) {
-			return 0, fmt.Errorf("READ %s at %d: %d bytes, want %d", file.name, off, n, len(buf))
+		if got != n {
+			return 0, fmt.Errorf("READ %s at %d: %d bytes, want %d", file.name, off, got, n)
 		}
 		return n, nil
 	case Write:
-		data := file.content(off, len(buf))
 		how := nfsclient.UNSTABLE
 		if r.l.Stable {
 			how = nfsclient.FILE_SYNC
 		}
-		res, err := r.m.Write(ctx, file.fh, off, data, how)
+		res, err := r.m.Write(ctx, file.fh, off, file.content(off, n), how)
 		if err != nil {
-			return 0, fmt.Errorf("WRITE %s at %d, %d bytes: %w", file.name, off, len(buf), err)
+			return 0, fmt.Errorf("WRITE %s at %d, %d bytes: %w", file.name, off, n, err)
 		}
-		if res.Count != len(buf) {
-			return 0, fmt.Errorf("WRITE %s at %d: %d bytes taken, want %d", file.name, off, res.Count, len(buf))
+		if res.Count != n {
+			return 0, fmt.Errorf("WRITE %s at %d: %d bytes taken, want %d", file.name, off, res.Count, n)
 		}
-		return res.Count, nil
+		return n, nil
 	case GetAttr:
-		_, err := r.m.GetAttr(ctx, file.fh)
-		return 0, err
+		if _, err := r.m.GetAttr(ctx, file.fh); err != nil {
+			return 0, fmt.Errorf("%s: %w", file.name, err)
+		}
+		return 0, nil
 	default:
 		return 0, r.m.Null(ctx)
 	}

@@ -110,9 +110,9 @@ func (p *Params) setDefaults() error {
 		{"ServerInline (max_req_size)", p.ServerInline, 1024, 65536, "bytes"},
 		{"Credits (rdma_slot_table_entries)", p.Credits, 1, 16384, "calls"},
 		{"ServerCredits (max_requests)", p.ServerCredits, 1, 16384, "calls"},
-		{"Threads (nfsd)", p.Threads, 1, 65536, "threads"},
-		{"SQDepth", p.SQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
-		{"ClientSQDepth", p.ClientSQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
+		{"Threads (nfsd)", p.Threads, 1, 8192, "threads, NFSD_MAXSERVS"},
+		{"SQDepth (RPCRDMA_SQ_DEPTH_MULT x max_requests)", p.SQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
+		{"ClientSQDepth (max_send_wr)", p.ClientSQDepth, 4, a.MaxQPWR, "work requests, the device's max_qp_wr"},
 		{"MaxBlockSize (max_block_size)", p.MaxBlockSize, 1024, 1 << 30, "bytes"},
 	} {
 		if k.v != 0 && (k.v < k.lo || k.v > k.hi) {

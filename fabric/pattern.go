@@ -3,6 +3,7 @@ package fabric
 import (
 	"bytes"
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,9 +31,10 @@ func newPattern(seed uint64, room int) *pattern {
 	for at := patternPeriod; at < len(p.data); at += patternPeriod {
 		copy(p.data[at:], p.data[:patternPeriod])
 	}
-	p.poison = bytes.Clone(p.data)
-	for i := range p.poison {
-		p.poison[i] ^= 0xff
+	p.poison = make([]byte, len(p.data))
+	ones := bytes.Repeat([]byte{0xff}, 4096)
+	for at := 0; at < len(p.data); at += len(ones) {
+		subtle.XORBytes(p.poison[at:], p.data[at:], ones)
 	}
 	return p
 }
