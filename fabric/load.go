@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,11 +42,11 @@ type Load struct {
 	Op          Op
 	ReadPercent int           // Mix: 0..100
 	Size        int           // bytes a call; 0: 64 KiB, or the mount's rsize or wsize or FileSize if less
-	Sizes       []int         // if set, each call takes one of these at random instead
+	Sizes       []int         // if set, each call takes one of these at random; Size is then the largest
 	Depth       int           // calls in flight; 0: 1
 	Files       int           // spread over so many files; 0: 1
 	FileSize    int64         // bytes of each file; 0: 64 MiB
-	Random      bool          // random offsets, multiples of the (largest) size; otherwise each file in order, round and round
+	Random      bool          // random offsets, multiples of Size; otherwise each file in order, round and round
 	Bytes       int64         // stop once so many bytes are under way; 0: once all files, unless Calls or Time is set
 	Calls       int64         // stop after so many calls
 	Time        time.Duration // stop to make calls after so much of the fabric's time
@@ -85,7 +86,10 @@ func (l *Load) setDefaults(m *nfsclient.Mount) error {
 	if l.FileSize == 0 {
 		l.FileSize = 64 << 20
 	}
-	if l.Size == 0 {
+	switch {
+	case len(l.Sizes) > 0:
+		l.Size = slices.Max(l.Sizes)
+	case l.Size == 0:
 		l.Size = int(max(min(64<<10, int64(limit), l.FileSize), 1))
 	}
 	if l.Dir == "" {
@@ -114,11 +118,11 @@ func (l *Load) setDefaults(m *nfsclient.Mount) error {
 			return &LimitError{"Load." + k.name, k.v, fmt.Sprintf("%d to %d", k.lo, k.hi)}
 		}
 	}
-	for i, s := range append([]int{l.Size}, l.Sizes...) {
-		knob := "Load.Size"
-		if i > 0 {
-			knob = "Load.Sizes"
-		}
+	knob, sizes := "Load.Sizes", l.Sizes
+	if len(sizes) == 0 {
+		knob, sizes = "Load.Size", []int{l.Size}
+	}
+	for _, s := range sizes {
 		if s < 1 || s > limit {
 			return &LimitError{knob, s, fmt.Sprintf("1 to %d, the mount's limit (rsize %d, wsize %d)", limit, n.RSize, n.WSize)}
 		}
@@ -198,7 +202,7 @@ func (r *run) fail(err error) {
 
 func (r *run) do(ctx context.Context) (*Result, error) {
 	l := &r.l
-	r.perFile = l.FileSize / int64(l.largest())
+	r.perFile = l.FileSize / int64(l.Size)
 	r.maxCalls = 1 << 61
 	if l.Calls > 0 {
 		r.maxCalls = l.Calls + l.Warm
@@ -257,21 +261,13 @@ func (r *run) begin(now sched.Time) {
 	}
 }
 
-func (l *Load) largest() int {
-	n := l.Size
-	for _, s := range l.Sizes {
-		n = max(n, s)
-	}
-	return n
-}
-
 // worker makes one call after another.
 func (r *run) worker(ctx context.Context, id int) {
 	l := &r.l
 	rng := rand.New(rand.NewPCG(r.f.params.Seed, uint64(id)))
 	var buf []byte
 	if l.Op == Read || l.Op == Mix {
-		buf = make([]byte, l.largest())
+		buf = make([]byte, l.Size)
 	}
 	for {
 		i := r.next.Add(1) - 1
@@ -309,7 +305,7 @@ func (r *run) worker(ctx context.Context, id int) {
 // place is where block i of the files is; they are walked round and round.
 func (r *run) place(i int64) (*loadFile, uint64) {
 	file := &r.files[i/r.perFile%int64(r.l.Files)]
-	return file, uint64(i%r.perFile) * uint64(r.l.largest())
+	return file, uint64(i%r.perFile) * uint64(r.l.Size)
 }
 
 // enter finds a block from this on that no other verified call is in the way of: what two write at

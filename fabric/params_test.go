@@ -171,19 +171,20 @@ func TestParamsAtTheirBounds(t *testing.T) {
 
 func TestParamsThatAreNotNumbers(t *testing.T) {
 	for name, p := range map[string]fabric.Params{
-		"large payloads":       {MaxDataSegs: 4096, MaxBlockSize: 16 << 20},
-		"large payloads live":  {MaxDataSegs: 4096, MaxBlockSize: 16 << 20, Live: true},
-		"sizes of no page":     {RSize: 3072, WSize: 5120},
-		"no remote inv":        {NoRemoteInv: true},
-		"no pad optimize":      {NoPadOptimize: true},
-		"register sink":        {RegisterSink: true},
-		"register sink, iwarp": {RegisterSink: true, Personality: softroce.T310},
-		"one of everything":    {MaxDataSegs: 1, Credits: 1, ServerCredits: 1, Threads: 1, SQDepth: 4, ClientSQDepth: 4, IRD: 1, ORD: 1, InlineRead: 1024, InlineWrite: 1024},
-		"user":                 {UID: 1000, GID: 1000},
-		"root squash":          {RootSquash: true},
-		"trace":                {Trace: true},
-		"inode lock":           {Storage: fabric.Memory().WithInodeLock(time.Microsecond, 100)},
-		"no time limit":        {TimeLimit: -1},
+		"large payloads":           {MaxDataSegs: 4096, MaxBlockSize: 16 << 20},
+		"large payloads live":      {MaxDataSegs: 4096, MaxBlockSize: 16 << 20, Live: true},
+		"sizes of no page":         {RSize: 3072, WSize: 5120},
+		"no remote inv":            {NoRemoteInv: true},
+		"no pad optimize":          {NoPadOptimize: true},
+		"register sink":            {RegisterSink: true},
+		"register sink, iwarp":     {RegisterSink: true, Personality: softroce.T310},
+		"one of everything":        {MaxDataSegs: 1, Credits: 1, ServerCredits: 1, Threads: 1, SQDepth: 4, ClientSQDepth: 4, IRD: 1, ORD: 1, InlineRead: 1024, InlineWrite: 1024},
+		"calls longer than queues": {MaxDataSegs: 300, MaxBlockSize: 2 << 20, Credits: 2, Personality: softroce.T310},
+		"user":                     {UID: 1000, GID: 1000},
+		"root squash":              {RootSquash: true},
+		"trace":                    {Trace: true},
+		"inode lock":               {Storage: fabric.Memory().WithInodeLock(time.Microsecond, 100)},
+		"no time limit":            {TimeLimit: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range modes {

@@ -97,7 +97,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	for i := range l.Files {
-		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(l.largest()), shift: uint64(i) * 7919}
+		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(l.Size), shift: uint64(i) * 7919}
 		var a vfs.Attr
 		var w vfs.WCC
 		mode := vfs.SetAttr{SetMode: true, Mode: 0o666}
