@@ -17,14 +17,15 @@ func sendID(kind uint64, entries int32, slot uint32) uint64 {
 	return kind<<56 | uint64(entries)<<32 | uint64(slot)
 }
 
-// sqDepth is the depth of the send queue: what all slots need at once, and the
-// unsignalled entries that wait for the next completion.
+// sqDepth is the depth of the send queue: what all slots need at once, though no less than the
+// largest call, and the unsignalled entries that wait for the next completion.
 func (x *Xprt) sqDepth() int {
 	if x.cfg.SQDepth > 0 {
 		return min(x.cfg.SQDepth, x.attr.MaxQPWR)
 	}
 	before, after := x.reg.wrsPerRegion()
-	n := len(x.reqs) * (1 + (before+after)*min(x.reg.maxSegs(), 2))
+	segs := x.reg.maxSegs()
+	n := max(len(x.reqs)*(1+(before+after)*min(segs, 2)), 1+(before+after)*(2*segs+1))
 	return min(n+n/3+8, x.attr.MaxQPWR)
 }
 
