@@ -262,3 +262,28 @@ func TestF15SendQueueExhausted(t *testing.T) {
 		assert.EqualError(t, err, "call of 5 work requests exceeds 3, the limit of SQDepth")
 	}
 }
+
+// Every send queue entry comes back: with its completion, or with that of a later one.
+func TestSendQueueEntriesComeBack(t *testing.T) {
+	for _, inv := range []bool{false, true} {
+		for _, mode := range allModes {
+			r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }), serve(func(k *call) {
+				key := uint32(0)
+				if inv && k.c.p.cfg.inv && mode == FastReg {
+					key = k.aKey()
+				}
+				k.send(k.answer(), success(k.hdr.XID, okBody), key)
+			}))
+			for i := range 500 {
+				c := callSpec{}
+				if mode != Bounce && i%3 > 0 {
+					c.sink, c.data = make([]byte, 100), make([]byte, 5000*(i%3))
+				}
+				r.mustDo(c)
+			}
+			e := r.x.ep.Load()
+			assert.Equal(t, r.x.sqDepth(), e.sq.Free()+int(e.sqLoose.Load()), "%v %t", mode, inv)
+			r.wantCounter("empty_sendctx_q", 0)
+		}
+	}
+}

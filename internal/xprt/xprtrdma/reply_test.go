@@ -177,12 +177,14 @@ func TestC29C38F10StreamOfUselessMessages(t *testing.T) {
 
 // A second answer to the same call is counted and dropped.
 func TestDuplicateReply(t *testing.T) {
-	r := newRig(t, serve(func(k *call) { k.reply(); k.reply() }))
+	xids := map[uint32]bool{}
+	r := newRig(t, serve(func(k *call) { xids[k.hdr.XID] = true; k.reply(); k.reply() }))
 	for range 20 {
 		r.mustDo(callSpec{})
 	}
 	r.settle()
 	r.wantCounter("bad_xids", 20)
+	assert.Len(t, xids, 20, "each call has an XID of its own")
 }
 
 // C29, C32: an RDMA_ERROR that is too short for what it says is dropped whatever the policy.
