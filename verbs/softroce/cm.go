@@ -62,6 +62,7 @@ type cmID struct {
 	peerQP   *qp
 	peerRNR  uint8
 	onEvent  func(verbs.CMEventType)
+	calls    guard               // of onEvent, until Close
 	missed   []verbs.CMEventType // before OnEvent was called
 	ended    bool                // CMDisconnected was delivered
 	closed   bool
@@ -91,6 +92,7 @@ func (n *Network) after(from, to *Device, f func()) {
 	n.s.At(n.s.Now().Add(sched.FromStd(n.cfg.Link.Delay)), &cmMessage{f})
 }
 
+// newID makes an ID that gets the device's removal. The table's lock is held.
 func (d *Device) newID() (*cmID, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +101,9 @@ func (d *Device) newID() (*cmID, error) {
 	}
 	d.res.CMID++
 	id := &cmID{dev: d, psn: d.net.psn()}
+	id.calls.allow()
 	id.waiter = d.net.s.NewWaiter("an answer to a connection request of " + d.name)
+	d.net.cm.ids = append(d.net.cm.ids, id)
 	return id, nil
 }
 
@@ -118,12 +122,6 @@ func (d *Device) Listen(addr string, backlog int) (verbs.Listener, error) {
 	if backlog <= 0 {
 		backlog = 128
 	}
-	d.mu.Lock()
-	err = d.usable()
-	d.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
 	l := &listener{dev: d, addr: net.JoinHostPort(host, port), backlog: backlog}
 	l.queue = sched.NewQueue[*cmID](d.net.s, "a connection request to "+l.addr)
 	t := &d.net.cm
@@ -132,10 +130,13 @@ func (d *Device) Listen(addr string, backlog int) (verbs.Listener, error) {
 	if t.listeners[l.addr] != nil {
 		return nil, fmt.Errorf("softroce: listen on %s: %w", l.addr, verbs.ErrAddrInUse)
 	}
-	t.listeners[l.addr] = l
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	t.listeners[l.addr] = l
 	d.res.CMID++
-	d.mu.Unlock()
 	return l, nil
 }
 
@@ -202,6 +203,9 @@ func (d *Device) Resolve(ctx context.Context, addr string) (verbs.ID, error) {
 	if remote == nil {
 		return nil, fmt.Errorf("softroce: resolve %q: no device %q in the network: %w", addr, host, verbs.ErrUnreachable)
 	}
+	t := &d.net.cm
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	id, err := d.newID()
 	if err != nil {
 		return nil, err
@@ -210,14 +214,7 @@ func (d *Device) Resolve(ctx context.Context, addr string) (verbs.ID, error) {
 	id.target = net.JoinHostPort(host, port)
 	id.local, id.peerAdr = d.name+":0", id.target
 	id.state = idResolved
-	d.net.cm.add(id)
 	return id, nil
-}
-
-func (t *cmTable) add(id *cmID) {
-	t.mu.Lock()
-	t.ids = append(t.ids, id)
-	t.mu.Unlock()
 }
 
 func (id *cmID) table() *cmTable { return &id.dev.net.cm }
@@ -228,23 +225,26 @@ func (id *cmID) CreateQP(pd verbs.PD, init verbs.QPInit) (verbs.QP, error) {
 	if p == nil || p.dev != id.dev {
 		return nil, fmt.Errorf("softroce: queue pair %s: protection domain of another device: %w", init.Name, verbs.ErrInvalid)
 	}
-	t := id.table()
-	t.mu.Lock()
-	has := id.qp != nil
-	t.mu.Unlock()
-	if has {
-		return nil, fmt.Errorf("softroce: queue pair %s: the connection has one: %w", init.Name, verbs.ErrInvalid)
-	}
 	q, err := p.createQP(init)
 	if err != nil {
 		return nil, err
 	}
+	t := id.table()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case id.closed:
+		err = fmt.Errorf("softroce: queue pair %s: connection: %w", init.Name, verbs.ErrClosed)
+	case id.qp != nil:
+		err = fmt.Errorf("softroce: queue pair %s: the connection has one: %w", init.Name, verbs.ErrInvalid)
+	}
+	if err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
 	q.mu.Lock()
 	q.becomeInit(verbs.RemoteRead | verbs.RemoteWrite)
 	q.mu.Unlock()
-	t.mu.Lock()
 	id.qp = q
-	t.mu.Unlock()
 	return q, nil
 }
 
@@ -260,8 +260,15 @@ func (id *cmID) OnEvent(f func(verbs.CMEventType)) {
 	t.mu.Unlock()
 	if f != nil {
 		for _, e := range missed {
-			f(e)
+			id.call(f, e)
 		}
+	}
+}
+
+func (id *cmID) call(f func(verbs.CMEventType), e verbs.CMEventType) {
+	if id.calls.acquire(1) {
+		f(e)
+		id.calls.release()
 	}
 }
 
@@ -274,7 +281,7 @@ func (id *cmID) event(e verbs.CMEventType) {
 	}
 	t.mu.Unlock()
 	if f != nil {
-		f(e)
+		id.call(f, e)
 	}
 }
 
@@ -311,6 +318,10 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 		t.mu.Unlock()
 		return verbs.ConnParam{}, fmt.Errorf("softroce: connect to %s: needs a queue pair, and works once: %w", id.target, verbs.ErrInvalid)
 	}
+	if err := id.usable(); err != nil {
+		t.mu.Unlock()
+		return verbs.ConnParam{}, fmt.Errorf("softroce: connect to %s: %w", id.target, err)
+	}
 	id.state = idConnecting
 	id.ird, id.ord = p.IRD, p.ORD
 	p.PrivateData = slices.Clone(p.PrivateData)
@@ -322,13 +333,16 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 	if err == nil {
 		err = id.err
 	}
+	if err == nil {
+		err = id.qp.connect(id.qpAttr(p, id.rep), id.peerQP)
+	}
+	rep, peer := id.rep, id.peer
 	if err != nil {
 		id.state = idEnded
-		peer := id.peer
 		id.peer = nil
 		t.mu.Unlock()
 		if peer != nil {
-			n.after(id.dev, id.remote, func() { peer.abandoned() })
+			n.after(id.dev, id.remote, peer.abandoned)
 		}
 		var rej *verbs.RejectError
 		if errors.As(err, &rej) {
@@ -336,16 +350,19 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 		}
 		return verbs.ConnParam{}, fmt.Errorf("softroce: connect to %s: %w", id.target, err)
 	}
-	rep := id.rep
-	q, peer := id.qp, id.peer
-	a := id.qpAttr(p, rep)
 	id.state = idConnected
+	q := id.qp
 	t.mu.Unlock()
-	if err := q.connect(a, id.peerQP, true); err != nil {
-		return verbs.ConnParam{}, err
-	}
-	n.after(id.dev, id.remote, func() { peer.established() })
+	q.kick()
+	n.after(id.dev, id.remote, peer.established)
 	return rep, nil
+}
+
+// usable fails once the device was removed. The table's lock is held.
+func (id *cmID) usable() error {
+	id.dev.mu.Lock()
+	defer id.dev.mu.Unlock()
+	return id.dev.usable()
 }
 
 // qpAttr negotiates: own wishes against the peer's. The table's lock is held.
@@ -359,21 +376,16 @@ func (id *cmID) qpAttr(own, peer verbs.ConnParam) verbs.QPAttr {
 	}
 }
 
-// connect takes a queue pair to RTR and, if rts, to RTS.
-func (q *qp) connect(a verbs.QPAttr, peer *qp, rts bool) error {
+// connect takes a queue pair to RTS.
+func (q *qp) connect(a verbs.QPAttr, peer *qp) error {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed || q.state != verbs.Init {
-		s := q.state
-		q.mu.Unlock()
-		return fmt.Errorf("softroce: queue pair %s is in %v: %w", q.init.Name, s, verbs.ErrState)
+		return fmt.Errorf("softroce: queue pair %s is in %v: %w", q.init.Name, q.state, verbs.ErrState)
 	}
 	a.DestQPN = peer.num
 	q.becomeRTR(a, peer, a.PathMTU)
-	if rts {
-		q.becomeRTS(a)
-	}
-	q.mu.Unlock()
-	q.kick()
+	q.becomeRTS(a)
 	return nil
 }
 
@@ -384,29 +396,24 @@ func (n *Network) request(from *cmID, p verbs.ConnParam) {
 		n.after(from.remote, from.dev, func() { from.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: reason}) })
 	}
 	t.mu.Lock()
+	if from.state != idConnecting {
+		t.mu.Unlock()
+		return // it gave up
+	}
 	l := t.listeners[from.target]
-	t.mu.Unlock()
-	if l == nil {
-		refuse("invalid service ID")
+	if l == nil || l.waiting >= l.backlog {
+		reason := "invalid service ID"
+		if l != nil {
+			reason = "backlog full"
+		}
+		t.mu.Unlock()
+		refuse(reason)
 		return
 	}
 	id, err := l.dev.newID()
 	if err != nil {
-		refuse("no resources")
-		return
-	}
-	t.mu.Lock()
-	if l.closed || l.waiting >= l.backlog || from.state != idConnecting {
-		reason := "backlog full"
-		if l.closed {
-			reason = "invalid service ID"
-		}
 		t.mu.Unlock()
-		id.closed = true
-		l.dev.mu.Lock()
-		l.dev.res.CMID--
-		l.dev.mu.Unlock()
-		refuse(reason)
+		refuse("no resources")
 		return
 	}
 	id.remote, id.peer, id.req, id.state = from.dev, from, p, idRequested
@@ -414,7 +421,6 @@ func (n *Network) request(from *cmID, p verbs.ConnParam) {
 	id.peerPSN, id.peerQP = from.psn, from.qp
 	from.peer, from.peerPSN = id, id.psn
 	l.waiting++
-	t.ids = append(t.ids, id)
 	t.mu.Unlock()
 	if !l.queue.Push(id) {
 		id.refuse(nil, "invalid service ID")
@@ -480,19 +486,23 @@ func (id *cmID) Accept(ctx context.Context, p verbs.ConnParam) error {
 		return fmt.Errorf("softroce: accept from %s: needs a request and a queue pair, and works once: %w", id.peerAdr, verbs.ErrInvalid)
 	}
 	id.state = idAccepting
-	a := id.qpAttr(p, id.req)
-	q, peer, peerQP := id.qp, id.peer, id.peerQP
+	q, peer := id.qp, id.peer
 	rep := p
 	rep.PrivateData = slices.Clone(p.PrivateData)
-	t.mu.Unlock()
-	// RTS at once: a first message that comes before RTU establishes too.
-	if err := q.connect(a, peerQP, true); err != nil {
-		id.refuse(nil, "no resources")
-		return err
+	err := id.usable()
+	if err == nil {
+		// RTS at once: a first message that comes before RTU establishes too.
+		err = q.connect(id.qpAttr(p, id.req), id.peerQP)
 	}
+	t.mu.Unlock()
+	if err != nil {
+		id.refuse(nil, "no resources")
+		return fmt.Errorf("softroce: accept from %s: %w", id.peerAdr, err)
+	}
+	q.kick()
 	n := id.dev.net
 	n.after(id.dev, id.remote, func() { peer.answered(id, rep, nil) })
-	err := id.waiter.Wait(ctx)
+	err = id.waiter.Wait(ctx)
 	t.mu.Lock()
 	if err == nil {
 		err = id.err
@@ -636,11 +646,13 @@ func (t *cmTable) deviceRemoved(d *Device) {
 		id.event(verbs.CMDeviceRemoval)
 		t.mu.Lock()
 		peer, state := id.peer, id.state
-		if state == idConnecting || state == idAccepting {
+		if state != idConnected && id.err == nil {
 			id.err = fmt.Errorf("device %s was removed: %w", d.name, verbs.ErrDisconnected)
 		}
 		t.mu.Unlock()
 		switch state {
+		case idRequested:
+			id.refuse(nil, "device removed")
 		case idConnecting, idAccepting:
 			id.waiter.Wake()
 		case idConnected:
@@ -689,8 +701,13 @@ func (id *cmID) Close() error {
 	t.mu.Unlock()
 	n := id.dev.net
 	switch state {
-	case idConnecting, idAccepting:
+	case idConnecting:
 		id.waiter.Wake()
+		if peer != nil {
+			n.after(id.dev, id.remote, peer.abandoned)
+		}
+	case idAccepting:
+		id.waiter.Wake() // Accept tells the peer
 	case idRequested:
 		if peer != nil {
 			n.after(id.dev, id.remote, func() {
@@ -702,6 +719,7 @@ func (id *cmID) Close() error {
 			n.after(id.dev, id.remote, peer.peerLeft)
 		}
 	}
+	id.calls.revoke()
 	id.dev.mu.Lock()
 	id.dev.res.CMID--
 	id.dev.mu.Unlock()

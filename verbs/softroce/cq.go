@@ -3,6 +3,7 @@ package softroce
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"example.org/nfsrdma/internal/sched"
@@ -15,6 +16,7 @@ type cq struct {
 	name    string
 	handler func(verbs.CQ)
 	waiter  *sched.Waiter
+	calls   guard // of the handler, until Close
 
 	mu       sync.Mutex
 	ring     []verbs.WC // a power of two; at most depth are used
@@ -50,6 +52,7 @@ func (d *Device) CreateCQ(init verbs.CQInit) (verbs.CQ, error) {
 		return nil, err
 	}
 	c := &cq{dev: d, name: init.Name, handler: init.Handler, depth: init.Depth, ring: make([]verbs.WC, min(pow2(init.Depth), 64))}
+	c.calls.allow()
 	c.waiter = d.net.s.NewWaiter("an event of completion queue " + init.Name)
 	return c, nil
 }
@@ -109,7 +112,7 @@ func (c *cq) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Close implements verbs.CQ.
+// Close implements verbs.CQ. No handler runs when it returns.
 func (c *cq) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -124,6 +127,7 @@ func (c *cq) Close() error {
 	c.closed = true
 	c.n = 0
 	c.mu.Unlock()
+	c.calls.revoke()
 	c.waiter.Wake()
 	c.dev.mu.Lock()
 	c.dev.res.CQ--
@@ -131,17 +135,17 @@ func (c *cq) Close() error {
 	return nil
 }
 
-// push adds a completion. notify: the event is due; full: it did not fit.
+// push adds a completion. notify: the event is due; full: it is the first that did not fit.
+// After that none is taken.
 func (c *cq) push(wc *verbs.WC, solicited bool) (notify, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed || c.overflow {
 		return false, false
 	}
 	if c.n == c.depth {
-		first := !c.overflow
 		c.overflow = true
-		return c.disarm(), first
+		return c.disarm(), true
 	}
 	if c.n == len(c.ring) {
 		r := make([]verbs.WC, 2*len(c.ring))
@@ -166,29 +170,36 @@ func (c *cq) disarm() bool {
 
 // notify delivers the event. No lock is held.
 func (c *cq) notify() {
-	if c.handler != nil {
-		c.handler(c)
+	if c.handler == nil {
+		c.waiter.Wake()
 		return
 	}
-	c.waiter.Wake()
+	if c.calls.acquire(1) {
+		c.handler(c)
+		c.calls.release()
+	}
 }
 
 // overflowed fails the queue pairs that use the queue.
 func (c *cq) overflowed() {
 	c.dev.event(verbs.AsyncEvent{Type: verbs.EventCQErr, CQ: c})
 	c.mu.Lock()
-	qps := append([]*qp(nil), c.qps...)
+	qps := slices.Clone(c.qps)
 	c.mu.Unlock()
 	for _, q := range qps {
 		q.fail()
 	}
 }
 
-func (c *cq) use(q *qp) {
+func (c *cq) use(q *qp) error {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("softroce: completion queue %s: %w", c.name, verbs.ErrClosed)
+	}
 	c.users++
 	c.qps = append(c.qps, q)
-	c.mu.Unlock()
+	return nil
 }
 
 // unuse also drops the completions of a closed queue pair, as libibverbs does.
@@ -196,11 +207,8 @@ func (c *cq) unuse(q *qp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.users--
-	for i, x := range c.qps {
-		if x == q {
-			c.qps = append(c.qps[:i], c.qps[i+1:]...)
-			break
-		}
+	if i := slices.Index(c.qps, q); i >= 0 {
+		c.qps = slices.Delete(c.qps, i, i+1)
 	}
 	k := 0
 	for i := range c.n {

@@ -103,7 +103,11 @@ func (d *Device) dropWindows(q *qp) {
 	}
 	d.mu.Unlock()
 	for _, r := range list {
-		r.unbind()
+		r.mu.Lock()
+		if r.qp == q {
+			r.unbind()
+		}
+		r.mu.Unlock()
 	}
 }
 

@@ -87,19 +87,25 @@ func (s *dmaSpace) unmap(m *verbs.DMAMap) {
 	if len(m.Segs) == 0 {
 		return
 	}
-	for i := range m.Segs {
-		f := s.frame(m.Segs[i].Addr)
-		f.g.revoke()
-		f.mem = nil
+	ended := m.Segs[:0]
+	for _, g := range m.Segs {
+		// A copy of the map may have been ended before.
+		if f := s.frame(g.Addr); f != nil && f.g.revoke() {
+			f.mem = nil
+			ended = append(ended, g)
+		}
+	}
+	m.Segs = m.Segs[:0]
+	if len(ended) == 0 {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.maps--
-	// In reverse, so that the same frames in the same order come next.
-	for i := range m.Segs {
-		s.free = append(s.free, uint32((m.Segs[i].Addr-s.base)>>pageShift))
+	// As they were dealt out, so that the same frames in the same order come next.
+	for _, g := range ended {
+		s.free = append(s.free, uint32((g.Addr-s.base)>>pageShift))
 	}
-	m.Segs = m.Segs[:0]
 }
 
 // span appends the memory of [addr, addr+n), which may cross pages only where

@@ -24,12 +24,22 @@ func (g *guard) acquire(gen uint32) bool {
 
 func (g *guard) release() { g.users.Add(-1) }
 
-// allow begins a new generation.
+// allow begins a new generation. Its owner sees to it that none is there.
 func (g *guard) allow() uint32 { return g.gen.Add(1) }
 
-// revoke forbids new uses and waits for those that run; a copy is a few KiB.
-func (g *guard) revoke() {
-	g.gen.Add(1)
+// end forbids new uses in generation gen and waits for those that run. False: it had
+// ended, so that of two who end it one does.
+func (g *guard) end(gen uint32) bool {
+	ok := gen&1 == 1 && g.gen.CompareAndSwap(gen, gen+1)
+	g.wait()
+	return ok
+}
+
+// revoke ends the present generation, if there is one.
+func (g *guard) revoke() bool { return g.end(g.gen.Load()) }
+
+// wait waits for the copies that run, a few KiB each.
+func (g *guard) wait() {
 	for g.users.Load() != 0 {
 		runtime.Gosched()
 	}

@@ -1,5 +1,7 @@
 package softroce
 
+import "sync/atomic"
+
 // seg is a run of memory and who guards it.
 type seg struct {
 	b   []byte
@@ -14,18 +16,38 @@ type message struct {
 	n    uint32
 	fl   *guard // whose end takes back the whole message: the queue pair's flush
 	gen  uint32
-	buf  []byte // of inline data
+	id   atomic.Uint32 // changes with each filling: a packet of an earlier one has no data
+	buf  []byte        // of inline data
 	// Where the last copy ended, so that packets in order need not search.
 	at    int
 	start uint32 // offset of segs[at]
+}
+
+// renew is reset for a message that packets may still refer to: they have lost their data.
+func (m *message) renew(fl *guard) {
+	m.id.Add(1)
+	fl.wait()
+	m.reset(fl)
 }
 
 func (m *message) reset(fl *guard) {
 	clear(m.segs)
 	m.segs = m.segs[:0]
 	m.n, m.at, m.start = 0, 0, 0
-	m.fl = fl
+	if m.fl != fl {
+		m.fl = fl
+	}
 	m.gen = fl.gen.Load()
+}
+
+// alive says whether all the memory may still be used.
+func (m *message) alive() bool {
+	for i := range m.segs {
+		if s := &m.segs[i]; s.g.gen.Load() != s.gen {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *message) add(s seg) {
@@ -61,16 +83,18 @@ const (
 	dstGone            // the receiver's memory was
 )
 
-// copyTo copies n bytes from src at soff to the segments at dst.
-func copyTo(dst cursor, src *message, soff, n uint32) copyResult {
+// copyTo copies a packet's payload to the segments at dst.
+func copyTo(dst cursor, p *packet) copyResult {
+	n, src := p.n, p.src
 	if n == 0 {
 		return copied
 	}
-	if !src.fl.acquire(src.gen) {
+	src.fl.users.Add(1)
+	defer src.fl.users.Add(-1)
+	if src.id.Load() != p.id || src.fl.gen.Load() != src.gen || p.off > src.n || n > src.n-p.off {
 		return srcGone
 	}
-	defer src.fl.release()
-	s := src.seek(soff)
+	s := src.seek(p.off)
 	for n > 0 {
 		ss, ds := &s.m.segs[s.i], &dst.m.segs[dst.i]
 		k := min(n, uint32(len(ss.b))-s.inSeg, uint32(len(ds.b))-dst.inSeg)

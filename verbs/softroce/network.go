@@ -3,7 +3,9 @@ package softroce
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"example.org/nfsrdma/internal/link"
@@ -24,6 +26,7 @@ type NetConfig struct {
 type Network struct {
 	s   *sched.Sched
 	cfg NetConfig
+	tap func(*packet) bool // of tests: sees each packet that is sent, false loses it
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -68,12 +71,14 @@ func (n *Network) NewDevice(name string, p Personality) (*Device, error) {
 // Close fails if a device is still open, and drops packets in flight.
 func (n *Network) Close() error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	open := slices.Collect(maps.Values(n.devices))
+	pipes := slices.Collect(maps.Values(n.pipes))
+	n.mu.Unlock()
 	var errs []error
-	for name, d := range n.devices {
-		errs = append(errs, fmt.Errorf("softroce: device %s is open: %+v: %w", name, d.Resources(), verbs.ErrBusy))
+	for _, d := range open {
+		errs = append(errs, fmt.Errorf("softroce: device %s is open: %+v: %w", d.name, d.Resources(), verbs.ErrBusy))
 	}
-	for _, p := range n.pipes {
+	for _, p := range pipes {
 		p.Close()
 	}
 	return errors.Join(errs...)

@@ -52,6 +52,7 @@ type packet struct {
 	from  *qp
 	src   *message
 	va    uint64 // WRITE first, READ request
+	id    uint32 // of src
 	psn   uint32
 	rkey  uint32
 	dlen  uint32 // of the whole message: WRITE first, READ request

@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -46,6 +47,9 @@ type pairConfig struct {
 	param  verbs.ConnParam
 	accept verbs.ConnParam
 	trace  func(string)
+	raw    func(a, b *verbs.QPAttr)    // connect by Modify, after this changed what both sides get
+	init   func(a, b *verbs.QPInit)    // changes the queue pairs
+	events func(e *end) func(verbs.CQ) // makes the handler of a side's queue
 }
 
 const allRights = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite
@@ -82,20 +86,35 @@ func newTestPair(tb testing.TB, c pairConfig) *pair {
 	require.NoError(tb, err)
 	p.a.dev, err = p.net.NewDevice("a", c.pers)
 	require.NoError(tb, err)
-	l, err := p.b.dev.Listen("b:1", 1)
-	require.NoError(tb, err)
 	setup := func(e *end) verbs.QPInit {
 		e.pd, err = e.dev.AllocPD()
 		require.NoError(tb, err)
-		e.cq, err = e.dev.CreateCQ(verbs.CQInit{Depth: 4 * c.depth, Name: e.dev.name})
+		ci := verbs.CQInit{Depth: 4 * c.depth, Name: e.dev.name}
+		if c.events != nil {
+			ci.Handler = c.events(e)
+		}
+		e.cq, err = e.dev.CreateCQ(ci)
 		require.NoError(tb, err)
-		e.mr, err = e.pd.AllocMR(c.size, allRights)
+		e.mr, err = e.pd.AllocMR(c.size, allRights|verbs.MWBind)
 		require.NoError(tb, err)
 		sge := min(c.pers.Attr.MaxSGE, 4)
 		return verbs.QPInit{SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: c.depth, MaxRecvWR: c.depth, MaxSendSGE: sge, MaxRecvSGE: sge, MaxInline: 64, Name: e.dev.name}
 	}
+	ai, bi := setup(&p.a), setup(&p.b)
+	if c.init != nil {
+		c.init(&ai, &bi)
+	}
+	if c.raw != nil {
+		p.a.qp, err = p.a.pd.CreateQP(ai)
+		require.NoError(tb, err)
+		p.b.qp, err = p.b.pd.CreateQP(bi)
+		require.NoError(tb, err)
+		p.modify(c.raw)
+		return p
+	}
+	l, err := p.b.dev.Listen("b:1", 1)
+	require.NoError(tb, err)
 	g := p.s.NewGroup("accept")
-	bi := setup(&p.b)
 	g.Go("accept", func() {
 		id, err := l.Accept(bg)
 		if !assert.NoError(tb, err) {
@@ -106,7 +125,6 @@ func newTestPair(tb testing.TB, c pairConfig) *pair {
 		assert.NoError(tb, err)
 		assert.NoError(tb, id.Accept(bg, c.accept))
 	})
-	ai := setup(&p.a)
 	p.a.id, err = p.a.dev.Resolve(bg, "b:1")
 	require.NoError(tb, err)
 	p.a.qp, err = p.a.id.CreateQP(p.a.pd, ai)
@@ -118,12 +136,36 @@ func newTestPair(tb testing.TB, c pairConfig) *pair {
 	return p
 }
 
+// modify takes both queue pairs from RESET to RTS.
+func (p *pair) modify(change func(a, b *verbs.QPAttr)) {
+	p.tb.Helper()
+	attr := func(peer *end) verbs.QPAttr {
+		return verbs.QPAttr{
+			Access: verbs.RemoteRead | verbs.RemoteWrite, DestAddr: peer.dev.name, DestQPN: peer.qp.Num(), RQPSN: 100, SQPSN: 100,
+			IRD: 4, ORD: 4, MinRNR: 12, Timeout: 8, RetryCnt: 7, RNRRetry: 7,
+		}
+	}
+	a, b := attr(&p.b), attr(&p.a)
+	change(&a, &b)
+	for _, st := range []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS} {
+		a.State, b.State = st, st
+		require.NoError(p.tb, p.a.qp.Modify(a))
+		require.NoError(p.tb, p.b.qp.Modify(b))
+	}
+}
+
+func same(a, b *verbs.QPAttr) {}
+
 func (p *pair) close() {
 	p.tb.Helper()
 	for _, e := range []*end{&p.a, &p.b} {
-		require.NoError(p.tb, e.id.Disconnect())
+		if e.id != nil {
+			require.NoError(p.tb, e.id.Disconnect())
+		}
 		require.NoError(p.tb, e.qp.Close())
-		require.NoError(p.tb, e.id.Close())
+		if e.id != nil {
+			require.NoError(p.tb, e.id.Close())
+		}
 		require.NoError(p.tb, e.mr.Close())
 		require.NoError(p.tb, e.cq.Close())
 		require.NoError(p.tb, e.pd.Close())
@@ -132,6 +174,49 @@ func (p *pair) close() {
 	require.NoError(p.tb, p.a.dev.Close())
 	require.NoError(p.tb, p.b.dev.Close())
 	require.NoError(p.tb, p.net.Close())
+}
+
+// settle lets virtual time pass.
+func (p *pair) settle(d sched.Duration) {
+	p.tb.Helper()
+	require.NoError(p.tb, p.s.Sleep(bg, d))
+}
+
+// write, read and send are work requests from offset off of the own region to
+// or from offset to of the peer's.
+func (e *end) write(peer *end, id uint64, off, n, to int) verbs.SendWR {
+	return verbs.SendWR{ID: id, Op: verbs.OpRDMAWrite, Flags: verbs.Signaled, SGEs: e.sge(off, n),
+		RemoteAddr: peer.mr.Addr() + uint64(to), RKey: peer.mr.RKey()}
+}
+
+func (e *end) read(peer *end, id uint64, off, n, to int) verbs.SendWR {
+	wr := e.write(peer, id, off, n, to)
+	wr.Op = verbs.OpRDMARead
+	return wr
+}
+
+func (e *end) send(id uint64, off, n int) verbs.SendWR {
+	return verbs.SendWR{ID: id, Op: verbs.OpSend, Flags: verbs.Signaled, SGEs: e.sge(off, n)}
+}
+
+// none says that no completion is there.
+func (p *pair) none(e *end) {
+	p.tb.Helper()
+	var wc [1]verbs.WC
+	n, err := e.cq.Poll(wc[:])
+	require.NoError(p.tb, err)
+	require.Zero(p.tb, n, "%v", wc)
+}
+
+func (e *end) q() *qp { return e.qp.(*qp) }
+
+// fill writes random bytes.
+func (p *pair) fill(e *end) {
+	r := p.s.Rand("data of " + e.dev.name)
+	b := e.mr.Bytes()
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], r.Uint64())
+	}
 }
 
 func (e *end) sge(off, n int) []verbs.SGE {
@@ -183,10 +268,7 @@ func TestBasics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newTestPair(t, c)
 			defer p.close()
-			r := p.s.Rand("data")
-			for i := range p.a.mr.Bytes() {
-				p.a.mr.Bytes()[i] = byte(r.Uint32())
-			}
+			p.fill(&p.a)
 			p.recv(&p.b, 7, 100, 10000)
 			p.post(&p.a, verbs.SendWR{ID: 1, Op: verbs.OpSend, Flags: verbs.Signaled, SGEs: p.a.sge(5, 9000)})
 			wc := p.want(&p.b, 7, verbs.OpRecv, verbs.Success)

@@ -111,8 +111,8 @@ func (p *PD) addRegion(count *int, limit int, name string, kind regionKind) (*re
 
 // AllocMR implements verbs.PD.
 func (p *PD) AllocMR(n int, access verbs.Access) (verbs.MR, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("softroce: region of %d bytes: %w", n, verbs.ErrInvalid)
+	if n < 0 || uint64(n) > p.dev.attr.MaxMRSize {
+		return nil, fmt.Errorf("softroce: %s: region of %d bytes, must be 0 to max_mr_size %d: %w", p.dev.name, n, p.dev.attr.MaxMRSize, verbs.ErrInvalid)
 	}
 	return p.RegMR(make([]byte, n), access)
 }
@@ -136,10 +136,11 @@ func (r *region) close(count *int) error {
 		return fmt.Errorf("softroce: %s: region %#x has %d windows bound: %w", r.dev.name, r.key.Load(), n, verbs.ErrBusy)
 	}
 	r.closed = true
-	r.mu.Unlock()
-	if _, ok := r.g.current(); ok {
-		r.g.revoke()
+	if r.kind == kindMW {
+		r.unbind()
 	}
+	r.mu.Unlock()
+	r.g.revoke()
 	r.dev.drop(r)
 	r.pd.users.Add(-1)
 	r.dev.mu.Lock()
@@ -220,12 +221,9 @@ func (m *fastMR) register(q *qp, key uint32, access verbs.Access) why {
 	if r.pd != q.pd {
 		return badPD
 	}
-	if m.Valid() || key>>8 != r.index {
-		return badKey
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed || m.Valid() || key>>8 != r.index {
 		return badKey
 	}
 	if len(m.next) == 0 || checkAccess(access) != nil {
@@ -273,16 +271,18 @@ func (w *mw) Type() verbs.MWType { return w.typ }
 func (w *mw) RKey() uint32       { return w.r.key.Load() }
 func (w *mw) NextKey() uint32    { return w.r.nextKey() }
 
-func (w *mw) Close() error {
-	w.r.unbind()
-	return w.r.close(&w.r.dev.res.MW)
-}
+func (w *mw) Close() error { return w.r.close(&w.r.dev.res.MW) }
 
 // bind executes a bind, of type 1 (key 0) or 2.
 func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 	r := w.r
 	if r.pd != q.pd {
 		return badPD
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return badKey
 	}
 	if w.typ == verbs.MWType1 {
 		r.unbind()
@@ -295,17 +295,11 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 	} else if b.Length == 0 {
 		return badRange
 	}
-	var p *region
-	switch m := b.MR.(type) {
-	case *mr:
-		p = m.r
-	default:
-		return badKey
-	}
-	pgen, ok := p.g.current()
+	m, ok := b.MR.(*mr)
 	if !ok {
 		return badKey
 	}
+	p := m.r
 	if p.pd != q.pd {
 		return badPD
 	}
@@ -324,7 +318,7 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 	}
 	p.bound.Add(1)
 	p.mu.Unlock()
-	r.parent, r.pgen = p, pgen
+	r.parent = p
 	r.addr = p.addr + (b.Addr - p.base)
 	r.base, r.length = b.Addr, b.Length
 	if b.Access&verbs.ZeroBased != 0 {

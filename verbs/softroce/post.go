@@ -28,6 +28,17 @@ func (e *sendWQE) usesWire() bool {
 	return true
 }
 
+func (e *sendWQE) signaled(q *qp) bool {
+	return e.wr.Flags&verbs.Signaled != 0 || q.init.SignalAll
+}
+
+// forget drops what a completed entry refers to.
+func (e *sendWQE) forget() {
+	if e.wr.Op >= verbs.OpBindMW {
+		e.wr.MW, e.wr.Reg, e.wr.Bind.MR = nil, nil, nil
+	}
+}
+
 // PostSend implements verbs.QP.
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.postMu.Lock()

@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +21,8 @@ type qp struct {
 	rcq  *cq
 	srq  *srq
 	rq   *recvQueue // own or the SRQ's
+	// Whose keys receives name.
+	recvPD *PD
 
 	// What the peer may still copy: flight the messages of the send queue, until it is
 	// flushed; served those of READs answered, until the end of the queue pair.
@@ -52,6 +55,7 @@ type qp struct {
 	pipe   *link.Pipe // nil: direct
 	mtu    uint32
 	outbox output
+	lost   packet // where packets to no peer are made
 	st     stats
 	requester
 	responder
@@ -62,7 +66,7 @@ type qp struct {
 type output struct {
 	packets  []packet
 	pipe     *link.Pipe // of packets; nil: direct
-	ack      uint64 // for the peer's ackIn; 0 none
+	ack      uint64     // for the peer's ackIn; 0 none
 	ackTo    *qp
 	notify   []*cq
 	overflow []*cq
@@ -105,16 +109,20 @@ func (p *PD) createQP(init verbs.QPInit) (*qp, error) {
 	if scq == nil || rcq == nil || scq.dev != d || rcq.dev != d {
 		return nil, fmt.Errorf("softroce: queue pair %s needs completion queues of device %s: %w", init.Name, d.name, verbs.ErrInvalid)
 	}
-	q := &qp{dev: d, pd: p, init: init, scq: scq, rcq: rcq}
+	q := &qp{dev: d, pd: p, init: init, scq: scq, rcq: rcq, recvPD: p}
 	q.sq = make([]sendWQE, pow2(max(init.MaxSendWR, 1)))
+	q.timer = d.net.s.NewTimer(func() { q.timerDue.Store(true); q.kick() })
 	if init.SRQ != nil {
 		s, _ := init.SRQ.(*srq)
 		if s == nil || s.pd.dev != d {
 			return nil, fmt.Errorf("softroce: queue pair %s: SRQ of another device: %w", init.Name, verbs.ErrInvalid)
 		}
-		q.srq, q.rq = s, s.q
+		q.srq, q.rq, q.recvPD = s, s.q, s.pd
 	} else {
 		q.rq = newRecvQueue(init.MaxRecvWR, init.MaxRecvSGE)
+	}
+	if err := q.useAll(); err != nil {
+		return nil, err
 	}
 	d.mu.Lock()
 	err := d.usable()
@@ -126,19 +134,42 @@ func (p *PD) createQP(init verbs.QPInit) (*qp, error) {
 	}
 	if err != nil {
 		d.mu.Unlock()
+		q.unuseAll()
 		return nil, err
 	}
-	d.qps = append(d.qps, q)
-	d.mu.Unlock()
-	p.users.Add(1)
-	scq.use(q)
-	rcq.use(q)
-	if q.srq != nil {
-		q.srq.use(1)
-	}
 	d.net.addQP(q)
-	q.timer = d.net.s.NewTimer(func() { q.timerDue.Store(true); q.kick() })
+	d.qps = append(d.qps, q)
+	p.users.Add(1)
+	d.mu.Unlock()
 	return q, nil
+}
+
+// useAll keeps what the queue pair needs from being closed.
+func (q *qp) useAll() error {
+	if err := q.scq.use(q); err != nil {
+		return err
+	}
+	if err := q.rcq.use(q); err != nil {
+		q.scq.unuse(q)
+		return err
+	}
+	if q.srq == nil {
+		return nil
+	}
+	err := q.srq.use()
+	if err != nil {
+		q.scq.unuse(q)
+		q.rcq.unuse(q)
+	}
+	return err
+}
+
+func (q *qp) unuseAll() {
+	q.scq.unuse(q)
+	q.rcq.unuse(q)
+	if q.srq != nil {
+		q.srq.unuse()
+	}
 }
 
 // Num implements verbs.QP.
@@ -161,49 +192,20 @@ func (q *qp) Close() error {
 		return nil
 	}
 	q.closed = true
-	q.state = verbs.Reset
-	q.endFlight()
-	q.endServed()
-	q.postState.Store(postClosed)
-	q.recvState.Store(postClosed)
-	q.head.Store(q.tail.Load())
-	q.peer = nil
+	q.becomeReset(postClosed)
 	st := q.st
 	q.mu.Unlock()
-	q.timer.Stop()
 	d := q.dev
 	d.net.removeQP(q)
 	d.dropWindows(q)
-	q.scq.unuse(q)
-	q.rcq.unuse(q)
-	if q.srq != nil {
-		q.srq.use(-1)
-	}
+	q.unuseAll()
 	q.pd.users.Add(-1)
 	d.mu.Lock()
 	d.res.QP--
-	for i, x := range d.qps {
-		if x == q {
-			d.qps = append(d.qps[:i], d.qps[i+1:]...)
-			break
-		}
-	}
+	d.qps = slices.DeleteFunc(d.qps, func(x *qp) bool { return x == q })
 	d.past.add(&st)
 	d.mu.Unlock()
 	return nil
-}
-
-// endFlight takes back the memory of packets that are under way.
-func (q *qp) endFlight() {
-	if _, ok := q.flight.current(); ok {
-		q.flight.revoke()
-	}
-}
-
-func (q *qp) endServed() {
-	if _, ok := q.served.current(); ok {
-		q.served.revoke()
-	}
 }
 
 // kick runs the engine unless somebody does so already.
@@ -213,17 +215,23 @@ func (q *qp) kick() {
 	}
 }
 
-// offer hands packets to the engine: at once if it is idle, else by its mailbox.
-func (q *qp) offer(ps []packet) {
+// offer hands packets to the engine: at once if it is idle, else by its mailbox. The caller
+// has the slice that is returned, for its next packets.
+func (q *qp) offer(ps []packet) []packet {
 	if q.pending.CompareAndSwap(0, 1) {
 		q.loop(ps)
-		return
+		return ps
 	}
 	q.postMu.Lock()
-	q.mail = append(q.mail, ps...)
+	if len(q.mail) == 0 {
+		q.mail, ps = ps, q.mail
+	} else {
+		q.mail = append(q.mail, ps...)
+	}
 	q.mailed.Store(true)
 	q.postMu.Unlock()
 	q.kick()
+	return ps
 }
 
 // loop runs the engine until nobody has kicked it meanwhile.
@@ -248,9 +256,10 @@ func (q *qp) mailOne(p *packet) {
 
 // run is one turn of the engine: packets in, packets out.
 func (q *qp) run(ps []packet) {
+	ack := q.ackIn.Load() // first: what the peer sent before it is then in the mailbox
 	if q.mailed.Load() {
 		q.postMu.Lock()
-		q.inbox, q.mail = q.mail, q.inbox[:0]
+		q.inbox, q.mail = q.mail, q.inbox
 		q.mailed.Store(false)
 		q.postMu.Unlock()
 	}
@@ -262,7 +271,7 @@ func (q *qp) run(ps []packet) {
 	for i := range q.inbox {
 		q.receive(&q.inbox[i])
 	}
-	q.takeAck()
+	q.takeAck(ack)
 	if q.timerDue.Load() && q.timerDue.Swap(false) {
 		q.timeout()
 	}
@@ -270,17 +279,14 @@ func (q *qp) run(ps []packet) {
 	q.send(q.tail.Load())
 	q.outbox, q.out = q.out, q.outbox
 	q.mu.Unlock()
-	if len(q.inbox) > 0 {
-		clear(q.inbox)
-		q.inbox = q.inbox[:0]
-	}
+	clear(q.inbox)
+	q.inbox = q.inbox[:0]
 	q.deliver(&q.out)
 }
 
 // takeAck looks at what the peer of a direct wire has acknowledged.
-func (q *qp) takeAck() {
-	a := q.ackIn.Load()
-	if a == q.ackSeen || q.state != verbs.RTS {
+func (q *qp) takeAck(a uint64) {
+	if a == q.ackSeen || !q.sends() {
 		return
 	}
 	q.ackSeen = a
@@ -290,9 +296,9 @@ func (q *qp) takeAck() {
 // deliver does what a run left, without locks.
 func (q *qp) deliver(o *output) {
 	if len(o.packets) > 0 {
-		q.transmit(o)
-		clear(o.packets)
-		o.packets = o.packets[:0]
+		ps := q.transmit(o)
+		clear(ps)
+		o.packets = ps[:0]
 	}
 	if o.ack != 0 {
 		// After the packets: READ data goes before the acknowledgement of what follows it.
@@ -322,36 +328,49 @@ func (q *qp) deliver(o *output) {
 	o.events = o.events[:0]
 }
 
-// transmit hands packets to the wire. All go to the same peer.
-func (q *qp) transmit(o *output) {
-	ps := o.packets
-	if t := q.dev.net.cfg.Trace; t != nil {
+// transmit hands packets to the wire. All go to the same peer. It returns the slice
+// for the next packets.
+func (q *qp) transmit(o *output) []packet {
+	net, ps := q.dev.net, o.packets
+	if t := net.cfg.Trace; t != nil {
 		for i := range ps {
-			t(fmt.Sprintf("%v %v", q.dev.net.s.Now(), &ps[i]))
+			t(fmt.Sprintf("%v %v", net.s.Now(), &ps[i]))
 		}
 	}
-	if pipe := o.pipe; pipe != nil {
-		for i := range ps {
-			pipe.Send(ps[i].size(), fly(&ps[i]))
+	pipe := o.pipe
+	if pipe == nil {
+		if net.tap != nil {
+			ps = slices.DeleteFunc(ps, func(p packet) bool { return !net.tap(&p) })
 		}
-		for i, s := range q.answered {
-			s.left = pipe.FreeAt()
-			q.answered[i] = nil
+		if len(ps) == 0 {
+			return ps
 		}
-		q.answered = q.answered[:0]
-		return
+		return ps[0].dst.offer(ps)
 	}
-	ps[0].dst.offer(ps)
+	for i := range ps {
+		p := &ps[i]
+		if net.tap == nil || net.tap(p) {
+			pipe.Send(p.size(), fly(p))
+		}
+		if len(q.leaving) > 0 && p.src == &q.leaving[0].msg && p.flags&pfLast != 0 {
+			q.leaving[0].left = pipe.FreeAt()
+			q.leaving = slices.Delete(q.leaving, 0, 1)
+		}
+	}
+	return ps
 }
 
-func (q *qp) emit(p *packet) {
-	if q.peer == nil {
-		return
+// packet makes a packet to the peer, to be filled in at once.
+func (q *qp) packet(k kind) *packet {
+	p := &q.lost
+	if q.peer != nil {
+		q.outbox.pipe = q.pipe
+		q.outbox.packets = append(q.outbox.packets, packet{})
+		p = &q.outbox.packets[len(q.outbox.packets)-1]
+		q.st.sentPkts++
 	}
-	p.dst, p.from = q.peer, q
-	q.outbox.pipe = q.pipe
-	q.outbox.packets = append(q.outbox.packets, *p)
-	q.st.sentPkts++
+	*p = packet{dst: q.peer, from: q, kind: k}
+	return p
 }
 
 // complete puts a completion into c.

@@ -107,6 +107,9 @@ func (p *PD) CreateSRQ(init verbs.SRQInit) (verbs.SRQ, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
+	if p.closed {
+		return nil, fmt.Errorf("softroce: protection domain: %w", verbs.ErrClosed)
+	}
 	if err := d.limit(&d.res.SRQ, d.attr.MaxSRQ, "max_srq"); err != nil {
 		return nil, err
 	}
@@ -151,8 +154,18 @@ func (s *srq) Close() error {
 	return nil
 }
 
-func (s *srq) use(n int) {
+func (s *srq) use() error {
 	s.mu.Lock()
-	s.users += n
+	defer s.mu.Unlock()
+	if s.q.closed {
+		return fmt.Errorf("softroce: shared receive queue: %w", verbs.ErrClosed)
+	}
+	s.users++
+	return nil
+}
+
+func (s *srq) unuse() {
+	s.mu.Lock()
+	s.users--
 	s.mu.Unlock()
 }

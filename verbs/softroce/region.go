@@ -28,7 +28,7 @@ type region struct {
 	g     guard
 
 	tag    atomic.Uint32 // its low byte
-	mu     sync.Mutex    // closed, and changes of bound
+	mu     sync.Mutex    // closed, what a key stands for, and changes of bound
 	bound  atomic.Int32  // windows bound to it
 	closed bool
 
@@ -40,7 +40,6 @@ type region struct {
 	mem    []byte  // kindMR: all of it
 	pages  []seg   // kindFast
 	parent *region // kindMW
-	pgen   uint32  // generation of the parent at bind
 	qp     *qp     // kindMW type 2: the owner
 }
 
@@ -141,7 +140,7 @@ const byPeer verbs.Access = 1 << 31
 
 // span appends to m the memory that [addr, addr+n) of key names, after checking
 // domain, rights and bounds. q is the queue pair that would use it; n is not 0.
-func (d *Device) span(m *message, q *qp, key uint32, addr uint64, n uint32, need verbs.Access) why {
+func (d *Device) span(m *message, q *qp, pd *PD, key uint32, addr uint64, n uint32, need verbs.Access) why {
 	r := d.keys.get(key)
 	if r == nil {
 		return badKey
@@ -154,7 +153,7 @@ func (d *Device) span(m *message, q *qp, key uint32, addr uint64, n uint32, need
 	if r.key.Load() != key {
 		return badKey
 	}
-	if r.pd != q.pd {
+	if r.pd != pd {
 		return badPD
 	}
 	remote := need&byPeer != 0
@@ -197,13 +196,8 @@ func (r *region) slice(m *message, g *guard, gen uint32, off uint64, n uint32) w
 			}
 		}
 	case kindMW:
-		// The window's guard protects the window; its parent cannot be deregistered
-		// while it is bound, but a fast registration can be invalidated.
-		p := r.parent
-		if g, ok := p.g.current(); !ok || g != r.pgen {
-			return badKey
-		}
-		return p.slice(m, g, gen, r.addr-p.addr+off, n)
+		// Its parent cannot be deregistered while it is bound.
+		return r.parent.slice(m, g, gen, r.addr-r.parent.addr+off, n)
 	}
 	return fine
 }
@@ -215,37 +209,51 @@ func (d *Device) invalidate(q *qp, key uint32) why {
 	if r == nil {
 		return badKey
 	}
-	if _, ok := r.g.current(); !ok || r.key.Load() != key {
+	gen, ok := r.g.current()
+	if !ok || r.key.Load() != key {
 		return badKey
 	}
 	if r.pd != q.pd {
 		return badPD
 	}
-	switch {
-	case r.kind == kindFast:
-		if r.bound.Load() > 0 {
-			return badRights
+	switch r.kind {
+	case kindFast:
+		if !r.g.end(gen) {
+			return badKey
 		}
-		r.g.revoke()
-	case r.kind == kindMW && r.qp != nil:
-		if r.qp != q {
-			return badOwner
-		}
-		r.unbind()
-	default:
-		return badRights
+		return fine
+	case kindMW:
+		return r.unbindKey(q, gen)
 	}
+	return badRights
+}
+
+// unbindKey ends the binding of a type 2 window in generation gen.
+func (r *region) unbindKey(q *qp, gen uint32) why {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch now := r.g.gen.Load(); {
+	case now != gen:
+		return badKey
+	case r.qp == nil:
+		return badRights
+	case r.qp != q:
+		return badOwner
+	}
+	r.unbind()
 	return fine
 }
 
-// unbind ends a window's binding.
+// unbind ends a window's binding, if there is one. r.mu is held.
 func (r *region) unbind() {
-	if _, ok := r.g.current(); ok {
-		r.g.revoke()
+	r.g.revoke()
+	if r.parent == nil {
+		return
 	}
-	if p := r.parent; p != nil {
-		p.bound.Add(-1)
-		r.parent, r.qp = nil, nil
+	r.parent.bound.Add(-1)
+	r.parent = nil
+	if r.qp != nil {
+		r.qp = nil
 		r.dev.ownWindows(r, nil)
 	}
 }

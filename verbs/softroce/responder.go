@@ -23,10 +23,10 @@ type responder struct {
 
 	reads   []readSlot // IRD of them
 	readPos int
-	arrived int // READ requests accepted in this run
-	due     []*readSlot
+	arrived int         // READ requests accepted in this run
+	reply   []*readSlot // to be answered
 	// Answered in this run; of the runner alone, which notes when they leave the port.
-	answered []*readSlot
+	leaving []*readSlot
 }
 
 // readSlot is a responder resource: a READ that is being answered.
@@ -46,15 +46,15 @@ func (q *qp) receive(p *packet) {
 	q.st.rcvdPkts++
 	switch p.kind {
 	case pkAck:
-		if q.state == verbs.RTS && psnDiff(p.psn, q.sendPSN) < 0 {
+		if q.sends() {
 			q.acked(p.psn)
 		}
 	case pkNak:
-		if q.state == verbs.RTS && psnDiff(p.psn, q.sendPSN) < 0 {
+		if q.sends() {
 			q.nakked(p)
 		}
 	case pkReadResp:
-		if q.state == verbs.RTS {
+		if q.sends() {
 			q.readResponse(p)
 		}
 	default:
@@ -96,17 +96,15 @@ func (q *qp) duplicate(p *packet) {
 		q.ackDue = true
 		return
 	}
-	s := &readSlot{psn: p.psn, spare: true}
-	if p.dlen > 0 {
-		s.msg.reset(&q.served)
-		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
-			return // what it named is gone: a late copy
-		}
-	} else {
-		s.msg.reset(&q.served)
+	s := &readSlot{psn: p.psn, npkt: q.packets(p.dlen), spare: true}
+	if psnDiff(p.psn+s.npkt, q.rcvPSN) > 0 {
+		return // more than was asked for then
 	}
-	s.npkt = max((p.dlen+q.mtu-1)/q.mtu, 1)
-	q.due = append(q.due, s)
+	s.msg.reset(&q.served)
+	if p.dlen > 0 && q.dev.span(&s.msg, q, q.pd, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
+		return // what it named is gone: a late copy
+	}
+	q.reply = append(q.reply, s)
 }
 
 // advance accepts n PSNs.
@@ -114,7 +112,8 @@ func (q *qp) advance(n uint32) { q.rcvPSN = (q.rcvPSN + n) & psnMask }
 
 func (q *qp) nakAt(psn uint32, code nakCode, rnr uint8) {
 	q.flushAck()
-	q.emit(&packet{kind: pkNak, psn: psn, nak: code, rnr: rnr})
+	p := q.packet(pkNak)
+	p.psn, p.nak, p.rnr = psn, code, rnr
 }
 
 // refuse answers a request with a fatal NAK and fails the queue pair.
@@ -182,7 +181,7 @@ func (q *qp) sendPacket(p *packet) {
 			if s.Length == 0 {
 				continue
 			}
-			if q.dev.span(&q.sink, q, s.LKey, s.Addr, s.Length, verbs.LocalWrite) != fine {
+			if q.dev.span(&q.sink, q, q.recvPD, s.LKey, s.Addr, s.Length, verbs.LocalWrite) != fine {
 				q.failRecv(verbs.LocProtErr, nakRemOp)
 				return
 			}
@@ -234,7 +233,7 @@ func (q *qp) place(dst cursor, p *packet, local verbs.Status) bool {
 	if p.n == 0 {
 		return true
 	}
-	switch copyTo(dst, p.src, p.off, p.n) {
+	switch copyTo(dst, p) {
 	case srcGone:
 		// As if it had not come; what follows will be out of sequence.
 		q.st.lostSource++
@@ -292,7 +291,7 @@ func (q *qp) writePacket(p *packet) {
 		q.off, q.wrKey, q.wrAddr, q.wrLen = 0, p.rkey, p.va, p.dlen
 		q.sink.reset(&q.served)
 		if p.dlen > 0 {
-			if q.dev.span(&q.sink, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteWrite) != fine {
+			if q.dev.span(&q.sink, q, q.pd, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteWrite) != fine {
 				q.refuse(nakRemAccess)
 				return
 			}
@@ -340,9 +339,9 @@ func (q *qp) readRequest(p *packet) {
 		q.refuse(nakInvReq)
 		return
 	}
-	s.msg.reset(&q.served)
+	s.msg.renew(&q.served)
 	if p.dlen > 0 {
-		if q.dev.span(&s.msg, q, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
+		if q.dev.span(&s.msg, q, q.pd, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
 			q.refuse(nakRemAccess)
 			return
 		}
@@ -351,9 +350,9 @@ func (q *qp) readRequest(p *packet) {
 	q.st.respOutMax = max(q.st.respOutMax, uint64(q.arrived))
 	q.readPos = (q.readPos + 1) % len(q.reads)
 	s.psn = p.psn
-	s.npkt = max((p.dlen+q.mtu-1)/q.mtu, 1)
+	s.npkt = q.packets(p.dlen)
 	q.advance(s.npkt)
-	q.due = append(q.due, s)
+	q.reply = append(q.reply, s)
 }
 
 // respond answers the READs and acknowledges, in order of PSN.
@@ -363,13 +362,15 @@ func (q *qp) respond() {
 }
 
 func (q *qp) answerReads() {
-	for i, s := range q.due {
-		q.due[i] = nil
+	for i, s := range q.reply {
+		q.reply[i] = nil
 		if q.state == verbs.Error {
 			continue
 		}
+		id := s.msg.id.Load()
 		for k := range s.npkt {
-			p := packet{kind: pkReadResp, psn: (s.psn + k) & psnMask, src: &s.msg, off: k * q.mtu}
+			p := q.packet(pkReadResp)
+			p.psn, p.src, p.id, p.off = (s.psn+k)&psnMask, &s.msg, id, k*q.mtu
 			p.n = min(q.mtu, s.msg.n-p.off)
 			if k == 0 {
 				p.flags |= pfFirst
@@ -377,13 +378,12 @@ func (q *qp) answerReads() {
 			if k == s.npkt-1 {
 				p.flags |= pfLast
 			}
-			q.emit(&p)
 		}
 		if q.pipe != nil && !s.spare {
-			q.answered = append(q.answered, s)
+			q.leaving = append(q.leaving, s)
 		}
 	}
-	q.due = q.due[:0]
+	q.reply = q.reply[:0]
 }
 
 // ackValid marks a PSN in qp.ackIn.
@@ -401,22 +401,5 @@ func (q *qp) flushAck() {
 		q.outbox.ack, q.outbox.ackTo = ackValid|uint64(psn), q.peer
 		return
 	}
-	q.emit(&packet{kind: pkAck, psn: psn})
-}
-
-// flushRecvs completes all receives with WRFlushErr; those of an SRQ stay.
-func (q *qp) flushRecvs() {
-	if q.has {
-		q.has = false
-		q.complete(q.rcq, &verbs.WC{ID: q.recv.id, Status: verbs.WRFlushErr, Op: verbs.OpRecv}, true)
-	}
-	if q.srq != nil {
-		return
-	}
-	for {
-		if ok, _ := q.rq.take(&q.recv); !ok {
-			return
-		}
-		q.complete(q.rcq, &verbs.WC{ID: q.recv.id, Status: verbs.WRFlushErr, Op: verbs.OpRecv}, true)
-	}
+	q.packet(pkAck).psn = psn
 }

@@ -12,7 +12,8 @@ import (
 //	RESET -> INIT -> RTR -> RTS <-> SQD
 //	  ^       any state -> ERR     any state -> RESET (Modify)
 //
-// A fault of a request moves it to ERR; SQE is of other transports.
+// A fault of a request moves it to ERR; SQE is of other transports. SQD tells with
+// EventSQDrained that nothing is left under way.
 
 func modifyError(q *qp, format string, args ...any) error {
 	return fmt.Errorf("softroce: queue pair %s: modify %v: %s: %w", q.init.Name, q.state, fmt.Sprintf(format, args...), verbs.ErrInvalid)
@@ -33,10 +34,10 @@ func (q *qp) modify(a verbs.QPAttr) error {
 	}
 	switch {
 	case a.State == verbs.Reset:
-		q.becomeReset()
+		q.becomeReset(postRefuse)
 		return nil
 	case a.State == verbs.Error && q.state != verbs.Reset:
-		q.takeAck()
+		q.takeAck(q.ackIn.Load())
 		q.becomeError()
 		return nil
 	case q.state == verbs.Reset && a.State == verbs.Init, q.state == verbs.Init && a.State == verbs.Init:
@@ -50,7 +51,9 @@ func (q *qp) modify(a verbs.QPAttr) error {
 	case q.state == verbs.RTR && a.State == verbs.RTS:
 		return q.toRTS(a)
 	case q.state == verbs.RTS && a.State == verbs.SQD:
-		q.state = verbs.SQD
+		q.becomeSQD()
+		return nil
+	case q.state == verbs.SQD && a.State == verbs.SQD:
 		return nil
 	case q.state == verbs.SQD && a.State == verbs.RTS:
 		q.state = verbs.RTS
@@ -62,20 +65,26 @@ func (q *qp) modify(a verbs.QPAttr) error {
 }
 
 func (q *qp) toRTR(a verbs.QPAttr) error {
-	d := &q.dev.attr
+	d := q.dev
 	mtu := a.PathMTU
 	if mtu == 0 {
-		mtu = d.ActiveMTU
+		mtu = d.attr.ActiveMTU
 	}
 	switch {
-	case mtu < 256 || mtu > d.ActiveMTU:
-		return modifyError(q, "path MTU %d, must be 256 to %d", mtu, d.ActiveMTU)
-	case a.IRD < 0 || a.IRD > d.MaxQPRdAtom:
-		return modifyError(q, "IRD %d, must be 0 to max_qp_rd_atom %d", a.IRD, d.MaxQPRdAtom)
+	case mtu < 256 || mtu > d.attr.ActiveMTU:
+		return modifyError(q, "path MTU %d, must be 256 to %d", mtu, d.attr.ActiveMTU)
+	case a.IRD < 0 || a.IRD > d.attr.MaxQPRdAtom:
+		return modifyError(q, "IRD %d, must be 0 to max_qp_rd_atom %d", a.IRD, d.attr.MaxQPRdAtom)
 	case a.RQPSN > psnMask:
 		return modifyError(q, "RQPSN %#x is more than 24 bits", a.RQPSN)
 	case a.MinRNR > 31:
 		return modifyError(q, "RNR timer code %d, must be 0 to 31", a.MinRNR)
+	}
+	d.mu.Lock()
+	err := d.usable()
+	d.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("softroce: queue pair %s: modify RTR: %w", q.init.Name, err)
 	}
 	peer := q.dev.net.findQP(a.DestAddr, a.DestQPN)
 	q.becomeRTR(a, peer, mtu)
@@ -96,23 +105,33 @@ func (q *qp) toRTS(a verbs.QPAttr) error {
 	return nil
 }
 
-func (q *qp) becomeReset() {
-	q.endFlight()
-	q.endServed()
+// becomeReset forgets all that is queued and under way; post is what becomes of later work.
+func (q *qp) becomeReset(post uint32) {
+	q.endTraffic()
+	q.served.revoke()
 	q.state = verbs.Reset
 	q.attr = verbs.QPAttr{}
-	q.postState.Store(postRefuse)
-	q.recvState.Store(postRefuse)
+	q.postMu.Lock()
+	q.postState.Store(post)
+	q.recvState.Store(post)
+	q.restart(q.tail.Load())
+	q.postMu.Unlock()
 	q.peer, q.pipe = nil, nil
-	t := q.tail.Load()
-	q.head.Store(t)
-	q.next, q.nextPkt, q.hi, q.readsOut = t, 0, t, 0
-	q.has, q.more, q.ackDue, q.nakSent = false, false, false, false
-	q.due = q.due[:0]
-	q.rnrUntil = 0
+	q.has = false
 	if q.srq == nil {
 		q.rq.clear()
 	}
+}
+
+// endTraffic ends what either half is about, and takes back the memory of packets under way.
+func (q *qp) endTraffic() {
+	q.flight.revoke()
+	q.stopTimer()
+	q.rnrUntil, q.refused = 0, refusal{}
+	q.needAck.Store(false)
+	q.more, q.ackDue, q.nakSent = false, false, false
+	clear(q.reply)
+	q.reply = q.reply[:0]
 }
 
 func (q *qp) becomeInit(a verbs.Access) {
@@ -134,10 +153,7 @@ func (q *qp) becomeRTR(a verbs.QPAttr, peer *qp, mtu int) {
 	q.rcvPSN = a.RQPSN
 	q.ackSeen = 0
 	q.ackIn.Store(0)
-	if len(q.reads) < a.IRD || len(q.reads) > a.IRD {
-		q.reads = make([]readSlot, a.IRD)
-	}
-	q.readPos = 0
+	q.reads, q.readPos = make([]readSlot, a.IRD), 0
 	for _, g := range []*guard{&q.flight, &q.served} {
 		if _, ok := g.current(); !ok {
 			g.allow()
@@ -148,9 +164,16 @@ func (q *qp) becomeRTR(a verbs.QPAttr, peer *qp, mtu int) {
 func (q *qp) becomeRTS(a verbs.QPAttr) {
 	q.state = verbs.RTS
 	q.attr.SQPSN, q.attr.ORD, q.attr.Timeout, q.attr.RetryCnt, q.attr.RNRRetry = a.SQPSN, a.ORD, a.Timeout, a.RetryCnt, a.RNRRetry
-	q.sendPSN = a.SQPSN
-	q.progressed()
+	q.sendPSN, q.una = a.SQPSN, a.SQPSN
+	q.retries, q.rnrRetries = int(a.RetryCnt), int(a.RNRRetry)
+	q.rewound, q.unacked = false, 0
 	q.postState.Store(postTake)
+}
+
+// becomeSQD lets what was begun end, and begins nothing more.
+func (q *qp) becomeSQD() {
+	q.state = verbs.SQD
+	q.drainTo, q.drained = q.sentTo(), false
 }
 
 // becomeError ends all traffic; the run that follows flushes the queues.
@@ -159,10 +182,9 @@ func (q *qp) becomeError() {
 		return
 	}
 	q.state = verbs.Error
-	q.endFlight()
+	q.endTraffic()
 	q.postState.Store(postFlush)
 	q.recvState.Store(postFlush)
-	q.more, q.ackDue, q.rnrUntil = false, false, 0
 	if q.srq != nil {
 		q.asyncEvent(verbs.EventQPLastWQEReached)
 	}
@@ -172,7 +194,7 @@ func (q *qp) becomeError() {
 func (q *qp) fail() {
 	q.mu.Lock()
 	if !q.closed && q.state != verbs.Reset {
-		q.takeAck()
+		q.takeAck(q.ackIn.Load())
 		q.becomeError()
 	}
 	q.mu.Unlock()
