@@ -44,7 +44,7 @@ func TestClientReads(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s/register=%t/%v", c.p.Name, c.register, c.mode), func(t *testing.T) {
 			e := newEnv(t, envOpt{noPeer: true, personality: &c.p, cfg: nfsserver.Config{RegisterSink: c.register}})
-			m := e.mount(nfsclient.Config{RegMode: c.mode, WSize: 64 << 10, MaxDataSegs: 16})
+			m := e.mount(nfsclient.Config{RegMode: c.mode, WSize: 64 << 10, MaxDataSegs: 16, Soft: true})
 			want := pattern(1<<20, 1)
 			e.wantCount("rdma_stat_read", 16*c.reads, func() { require.NoError(t, m.FS(bg).WriteFile("f", want, 0o644)) })
 			assert.EqualValues(t, 16, e.counter("nfs3_WRITE"))

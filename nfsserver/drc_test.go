@@ -3,17 +3,20 @@ package nfsserver_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/memfs"
 	"example.org/nfsrdma/nfsserver/vfs"
+	"example.org/nfsrdma/verbs/softroce"
 )
 
 // again sends the same RPC message once more.
@@ -128,4 +131,48 @@ func TestDuplicateOfRunningCallIsDropped(t *testing.T) {
 	require.NoError(t, e.peer.Send(bg, msg))
 	assert.Equal(t, h.XID, e.answer().h.XID)
 	assert.EqualValues(t, 1, e.counter("drc_hits"))
+}
+
+func TestWhatMakesADuplicate(t *testing.T) {
+	e := newEnv(t, envOpt{})
+	xid := e.nextXID()
+	mkdir := func(name string) *answer {
+		return e.again(xid, e.rpcCall(xid, nfs3.MKDIR, nfs3.AppendMkdirArgs(nil, &nfs3.MkdirArgs{Where: dirOp(e.root, name)})))
+	}
+	e.wantCount("drc_hits", 0, func() {
+		mkdir("a")
+		mkdir("b") // other arguments
+		// Arguments that differ late, and in length.
+		for _, name := range []string{"n", "nnnnn"} {
+			e.again(xid, e.rpcCall(xid, nfs3.RENAME, nfs3.AppendRenameArgs(nil, &nfs3.RenameArgs{
+				From: dirOp(e.root, strings.Repeat("f", 255)), To: dirOp(e.root, name)})))
+		}
+	})
+	// Another client may use the same XID for the same.
+	dev, err := e.net.NewDevice("another", softroce.RoCE)
+	require.NoError(t, err)
+	first, cdev := e.peer, e.cdev
+	e.cdev = dev
+	e.peer = e.dial(envOpt{})
+	e.wantCount("drc_hits", 0, func() { assert.NotEqual(t, mkdir("a").body[:4], []byte{0, 0, 0, 0}, "executed: it exists") })
+	e.peer.Close()
+	require.NoError(t, e.s.Sleep(bg, sched.Second))
+	require.NoError(t, dev.Close())
+	e.peer, e.cdev = first, cdev
+
+	// What was not executed is not remembered.
+	for range 3 {
+		a := e.again(xid+1, e.rpcCall(xid+1, nfs3.MKDIR, []byte{0, 0, 0, 1}))
+		assert.Equal(t, rpc.GARBAGE_ARGS, a.rpc.Accept)
+	}
+	h := &rpcrdma.Header{XID: xid + 2}
+	for range 3 {
+		mr := e.mem(4096, source)
+		hdr := e.header(rpcrdma.RDMA_MSG)
+		hdr.XID = h.XID
+		msg := e.rpcCall(h.XID, nfs3.SYMLINK, nfs3.AppendSymlinkArgsHead(nil, &nfs3.SymlinkArgs{Where: dirOp(e.root, "l")}, 5))
+		hdr.Reads = []rpcrdma.ReadSegment{{Position: uint32(len(msg)), Segment: seg(mr, 0, 6)}}
+		e.wantError(e.send(hdr, msg), h, rpcrdma.ERR_CHUNK)
+	}
+	assert.Zero(t, e.counter("drc_in_progress"))
 }

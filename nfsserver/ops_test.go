@@ -278,6 +278,10 @@ func TestWriteBeyondMaxPayload(t *testing.T) {
 	mr := e.mem(128<<10, source)
 	h := &rpcrdma.Header{XID: e.xid + 1}
 	e.wantCount("rdma_stat_read", 0, func() {
+		e.wantCount("bad_chunk", 1, func() {
+			e.wantError(e.writeChunked(fh, 0, 64<<10+4, nfs3.UNSTABLE, seg(mr, 0, 64<<10+4)), h, rpcrdma.ERR_CHUNK)
+		})
+		h.XID++
 		e.wantError(e.writeChunked(fh, 0, 64<<10+4, nfs3.UNSTABLE, seg(mr, 0, 64<<10+4)), h, rpcrdma.ERR_CHUNK)
 		h.XID++
 		e.wantError(e.writeChunked(fh, 0, 64<<10+1, nfs3.UNSTABLE, seg(mr, 0, 64<<10+1)), h, rpcrdma.ERR_CHUNK)

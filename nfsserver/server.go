@@ -173,7 +173,7 @@ func (s *Server) Close() error {
 	s.x.EndConns()
 	s.cancel()
 	s.x.Shutdown()
-	_ = s.group.Wait(context.Background())
+	_ = s.group.Wait(sched.Cleanup)
 	err := s.x.Close()
 	if s.ownSched {
 		if e := s.s.Close(); err == nil {
