@@ -48,6 +48,7 @@ type pairConfig struct {
 	accept verbs.ConnParam
 	trace  func(string)
 	raw    func(a, b *verbs.QPAttr)    // connect by Modify, after this changed what both sides get
+	alloc  func(*pair)                 // gets the pair before anything is made
 	init   func(a, b *verbs.QPInit)    // changes the queue pairs
 	events func(e *end) func(verbs.CQ) // makes the handler of a side's queue
 }
@@ -75,6 +76,9 @@ func newTestPair(tb testing.TB, c pairConfig) *pair {
 		c.accept = c.param
 	}
 	p := &pair{tb: tb}
+	if c.alloc != nil {
+		c.alloc(p)
+	}
 	if c.live {
 		p.s = sched.NewLive(c.seed)
 	} else {
