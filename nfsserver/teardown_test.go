@@ -86,7 +86,7 @@ func teardown(t *testing.T, seed uint64) {
 	p := personalities[rng.IntN(len(personalities))]
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	var s *sched.Sched
-	cfg := nfsserver.Config{Threads: 1 + rng.IntN(8), Exports: []nfsserver.Export{{FS: fs}}}
+	cfg := nfsserver.Config{Threads: 1 + rng.IntN(8), Credits: 4 + rng.IntN(30), Exports: []nfsserver.Export{{FS: fs}}}
 	if rng.IntN(2) == 0 {
 		cfg.Exports[0].FS = plainFS{fs}
 	}
@@ -113,7 +113,7 @@ func teardown(t *testing.T, seed uint64) {
 		peer := e.peer
 		pump := peer.NewPump(e.mix(fh, true)...)
 		load.Go(fmt.Sprint("load ", i), func() {
-			_ = pump.Run(bg, 1_000_000, 4+rng.IntN(40))
+			_ = pump.Run(bg, 1_000_000, 4+rng.IntN(cfg.Credits-3))
 			peer.Close()
 		})
 	}
