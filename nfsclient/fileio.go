@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/sched"
 )
 
 // maxUnstable is how much unstable data of a file is kept before it is committed, bytes.
@@ -161,7 +162,7 @@ func (m *Mount) pieces(ctx context.Context, what string, total, size int, f func
 	}
 	run()
 	// The pieces use the caller's buffer: they are waited for whatever happens to ctx, which ends them too.
-	if err := g.Wait(context.Background()); err != nil {
+	if err := g.Wait(sched.Cleanup); err != nil {
 		return 0, err
 	}
 	return p.stop, p.err

@@ -26,6 +26,7 @@ type Sched struct {
 	start   time.Time
 	closing atomic.Bool
 	end     chan struct{} // live: closed by Close or abort
+	down    chan struct{} // live: closed by Close
 	aborted atomic.Bool
 	endOnce sync.Once
 	wg      sync.WaitGroup
@@ -45,7 +46,7 @@ func NewVirtual(seed uint64) *Sched {
 
 // NewLive makes a scheduler on goroutines and the wall clock.
 func NewLive(seed uint64) *Sched {
-	return &Sched{seed: seed, start: time.Now(), end: make(chan struct{}), tasks: map[*task]struct{}{}}
+	return &Sched{seed: seed, start: time.Now(), end: make(chan struct{}), down: make(chan struct{}), tasks: map[*task]struct{}{}}
 }
 
 // Virtual says whether time is virtual.
@@ -110,8 +111,26 @@ func (s *Sched) abort() {
 	s.endOnce.Do(func() { close(s.end) })
 }
 
-// Aborted says whether a live task has stopped the test, so that every wait fails.
+// Cleanup is the context of those who take things down: a wait with it goes on when a task has stopped
+// the test, until those have left whose waits have failed. Otherwise it is context.Background.
+var Cleanup context.Context = cleanup{context.Background()}
+
+type cleanup struct{ context.Context }
+
+// Ended says whether err means that waiting is over for good, so that it is of no use to try
+// again: the scheduler is closed or a task has stopped the test, or time cannot go on.
+func Ended(err error) bool {
+	var dead *DeadlockError
+	var limit *TimeLimitError
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrAborted) || errors.As(err, &dead) || errors.As(err, &limit)
+}
+
+// Aborted says whether a task has stopped the test. Live, every wait fails then; in virtual time the goroutine
+// that drove the task has ended too, maybe in the middle of a call.
 func (s *Sched) Aborted() bool { return s.aborted.Load() }
+
+// InTask says whether the caller is a task of virtual time. Live, nobody can tell: false.
+func (s *Sched) InTask() bool { return s.v != nil && s.v.cur != nil }
 
 // Tasks lists the tasks that have not ended, one line each.
 func (s *Sched) Tasks() []string {
@@ -135,9 +154,12 @@ func (s *Sched) Close() error {
 		return s.v.close()
 	}
 	s.mu.Lock()
-	s.closing.Store(true)
+	again := s.closing.Swap(true)
 	s.mu.Unlock()
 	s.endOnce.Do(func() { close(s.end) })
+	if !again {
+		close(s.down)
+	}
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()
 	select {

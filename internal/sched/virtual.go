@@ -25,6 +25,8 @@ type task struct {
 	prev   *task // list of live tasks, in order of creation
 	follow *task
 	spins  int // waits after Close
+
+	returned bool // its function did
 }
 
 func (t *task) Fire() {} // marks a task in the heap; resumed by step
@@ -209,6 +211,7 @@ func (v *virtual) spawn(t *task, f func()) {
 		t.yield = yield
 		defer v.finish(t)
 		f()
+		t.returned = true
 	})
 	if v.last == nil {
 		v.first = t
@@ -230,6 +233,9 @@ func (v *virtual) spawn(t *task, f func()) {
 // panic or Goexit. The last two go on to whoever drives the heap.
 func (v *virtual) finish(t *task) {
 	v.drop(t)
+	if !t.returned {
+		v.s.aborted.Store(true)
+	}
 	if r := recover(); r != nil {
 		panic(fmt.Sprintf("task %q at %v: %v\n%s", t.name, v.now, r, debug.Stack()))
 	}

@@ -147,10 +147,14 @@ func (w *Waiter) waitLive(ctx context.Context) error {
 			return w.s.endErr()
 		}
 	}
+	end := w.s.end
+	if ctx == Cleanup {
+		end = w.s.down
+	}
 	select {
 	case <-w.ch:
 		return nil
-	case <-w.s.end:
+	case <-end:
 		return w.s.endErr()
 	}
 }

@@ -129,9 +129,11 @@ func (c *Conn) run() {
 	if err != nil {
 		c.becomeClosing(err)
 	}
-	_ = c.end.Wait(context.Background())
+	if err := c.end.Wait(context.Background()); err != nil {
+		c.becomeClosing(err)
+	}
 	_ = c.id.Disconnect()
-	for c.busy.Load() > 0 && c.drained.Wait(context.Background()) == nil {
+	for c.busy.Load() > 0 && c.drained.Wait(sched.Cleanup) == nil {
 		continue
 	}
 	c.becomeClosed()

@@ -1,6 +1,6 @@
 package svcrdma
 
-import "context"
+import "example.org/nfsrdma/internal/sched"
 
 // Handler is the RPC layer over the transport.
 type Handler interface {
@@ -21,18 +21,23 @@ func (x *Transport) NewThread() *Thread {
 	return t
 }
 
-// Run serves calls until Shutdown, or until Stop ends this or another thread.
+// Run serves calls until Shutdown, or until Stop ends this or another thread. What is queued is served, and so
+// let go, also when a test was stopped.
 func (x *Transport) Run(t *Thread, h Handler) {
 	for {
-		r, err := x.queue.Pop(context.Background())
+		r, err := x.queue.Pop(sched.Cleanup)
 		if err != nil || r == nil {
 			return
 		}
-		c := r.conn
-		r.where = serving
-		t.serve(r, h)
-		c.unhold()
+		t.run(r, h)
 	}
+}
+
+// run serves r. The file system may stop the test meanwhile, which ends this goroutine.
+func (t *Thread) run(r *Request, h Handler) {
+	defer r.conn.unhold()
+	r.where = serving
+	t.serve(r, h)
 }
 
 // Stop makes one Run return.

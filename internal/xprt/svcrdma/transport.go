@@ -125,7 +125,7 @@ func (x *Transport) EndConns() {
 // Shutdown ends all connections and waits for that. Then Run returns once the queue is empty.
 func (x *Transport) Shutdown() {
 	x.EndConns()
-	if x.tasks.Wait(context.Background()) != nil {
+	if x.tasks.Wait(sched.Cleanup) != nil {
 		// The scheduler was closed first, and its tasks with it.
 		for _, c := range x.Conns() {
 			c.becomeClosed()

@@ -99,11 +99,7 @@ func (x *Xprt) ready(ctx context.Context, q *Req) (*ep, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if errors.Is(err, ErrClosed) || errors.Is(err, sched.ErrClosed) || errors.Is(err, sched.ErrAborted) {
-			return nil, err
-		}
-		var dead *sched.DeadlockError
-		if errors.As(err, &dead) {
+		if errors.Is(err, ErrClosed) || sched.Ended(err) {
 			return nil, err
 		}
 	}

@@ -248,7 +248,7 @@ func (e *ep) teardown() error {
 	}
 	e.gone.Store(true)
 	for e.send.busy.Load()+e.recv.busy.Load() != 0 {
-		if err := e.idle.Wait(context.Background()); err != nil {
+		if err := e.idle.Wait(sched.Cleanup); err != nil {
 			errs = append(errs, err)
 			break
 		}

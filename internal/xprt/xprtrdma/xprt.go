@@ -185,7 +185,7 @@ func (x *Xprt) Close() error {
 	if e := x.ep.Load(); e != nil {
 		e.disconnect(ErrClosed)
 	}
-	ctx := context.Background()
+	ctx := sched.Cleanup
 	err := x.slotSem.Acquire(ctx, len(x.reqs))
 	if lerr := x.connLock.Lock(ctx); lerr != nil {
 		err = errors.Join(err, lerr)
