@@ -31,6 +31,9 @@ const closeGrace = 10 * time.Second
 // memory region, no DMA mapping, no queue, no lent page. It may come at any time: calls in
 // flight end with errors, and tasks of Go have ten seconds to end after their calls. A task cannot close its fabric.
 func (f *Fabric) Close() error {
+	if f.s.InTask() {
+		return errors.New("fabric: Close called by a task, which it would have to end")
+	}
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
@@ -58,12 +61,12 @@ func (f *Fabric) Close() error {
 	if f.server != nil {
 		add("server", f.server.Close())
 	}
-	add("mounts that are being made", f.dials.Wait(f.ctx))
+	add("mounts that are being made", f.dials.Wait(sched.Cleanup))
 	errs = append(errs, f.endTasks())
 	stopped := f.s.Aborted()
 	// Tasks that still wait, such as a load that was cut off, end here.
 	serr := f.s.Close()
-	if stopped { // No wait succeeded any more, so that nothing could be taken down in order.
+	if stopped { // Calls were torn off in the middle, and what they held is left.
 		f.closeErr = serr
 		return serr
 	}

@@ -22,12 +22,13 @@ func (c Counters) Get(name string) (uint64, bool) {
 	return 0, false
 }
 
-// Sub is what was counted since before. A counter that before lacks counts from 0.
+// Sub is what was counted since before. A counter that before lacks counts from 0, and one that has
+// fallen, such as conn_open, gives 0.
 func (c Counters) Sub(before Counters) Counters {
 	out := make(Counters, len(c))
 	for i, x := range c {
 		old, _ := before.Get(x.Name)
-		out[i] = verbs.Counter{Name: x.Name, Value: x.Value - old}
+		out[i] = verbs.Counter{Name: x.Name, Value: x.Value - min(old, x.Value)}
 	}
 	return out
 }

@@ -220,7 +220,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if err != nil {
 		// What ended the wait ends the calls, too: nothing goes on behind the caller's back.
 		r.fail(err)
-		_ = g.Wait(context.Background())
+		_ = g.Wait(sched.Cleanup)
 	}
 	if r.err == nil && (l.Op == Write || l.Op == Mix) && !l.Stable {
 		for i := range r.files {
