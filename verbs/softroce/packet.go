@@ -66,28 +66,40 @@ type packet struct {
 }
 
 func (p *packet) String() string {
-	pos := "middle"
-	switch p.flags & (pfFirst | pfLast) {
-	case pfFirst | pfLast:
-		pos = "only"
-	case pfFirst:
-		pos = "first"
-	case pfLast:
-		pos = "last"
+	s := fmt.Sprintf("%s->%s %s", p.from.dev.name, p.dst.dev.name, kindNames[p.kind])
+	first, last := p.flags&pfFirst != 0, p.flags&pfLast != 0
+	switch p.kind {
+	case pkReadReq, pkAck, pkNak: // always one packet
+	default:
+		s += map[[2]bool]string{{true, true}: " only", {true, false}: " first", {false, true}: " last", {false, false}: " middle"}[[2]bool{first, last}]
 	}
-	s := fmt.Sprintf("%s->%s %s %s psn %d", p.from.dev.name, p.dst.dev.name, kindNames[p.kind], pos, p.psn)
+	s += fmt.Sprintf(" psn %d", p.psn)
 	switch p.kind {
 	case pkWrite, pkReadReq:
-		if p.flags&pfFirst != 0 {
+		if first {
 			s += fmt.Sprintf(" va %#x rkey %#x dlen %d", p.va, p.rkey, p.dlen)
 		}
 	case pkSendInv:
-		s += fmt.Sprintf(" inv %#x", p.imm)
+		if last {
+			s += fmt.Sprintf(" inv %#x", p.imm)
+		}
 	case pkNak:
 		s += " " + nakNames[p.nak]
+		if p.nak == nakRNR {
+			s += fmt.Sprintf(" timer %d", p.rnr)
+		}
+	}
+	if p.flags&pfImm != 0 {
+		s += fmt.Sprintf(" imm %#x", p.imm)
 	}
 	if p.n > 0 {
 		s += fmt.Sprintf(" payload %d", p.n)
+	}
+	if p.flags&pfSolicited != 0 {
+		s += " solicited"
+	}
+	if p.flags&pfAckReq != 0 {
+		s += " ack"
 	}
 	return s
 }
