@@ -57,9 +57,9 @@ func (l *live) deliver() {
 		}
 		switch {
 		case at <= l.now:
-			l.unlocked(q.pop().Fire)
+			l.fire(q.pop())
 		case at.Sub(l.now) <= nap:
-			l.unlocked(runtime.Gosched)
+			l.yield()
 		default:
 			l.delivering = false
 			l.arm(l.now, at)
@@ -69,11 +69,17 @@ func (l *live) deliver() {
 	l.delivering = false
 }
 
-// unlocked calls f without the lock, and leaves it locked even if f panics.
-func (l *live) unlocked(f func()) {
+// fire hands a packet over without the lock, which is held again even after a panic.
+func (l *live) fire(pk Packet) {
 	l.p.mu.Unlock()
 	defer l.p.mu.Lock()
-	f()
+	pk.Fire()
+}
+
+func (l *live) yield() {
+	l.p.mu.Unlock()
+	defer l.p.mu.Lock()
+	runtime.Gosched()
 }
 
 // first is the lane whose packet arrives first; nil if both are empty.

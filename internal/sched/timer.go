@@ -14,16 +14,16 @@ type Timer struct {
 	s *Sched
 	f func()
 
+	at    Time // when it is due, if armed; live under mu
+	armed bool
+
 	// Virtual: an entry in the heap cannot be taken back, so one that comes early
 	// serves a later deadline: it goes on waiting.
-	at    Time
-	armed bool
-	due   []Time // of the entries in the heap, earliest first; hardly ever more than two
-	ev    timerEvent
+	due []Time // of the entries in the heap, earliest first; hardly ever more than two
+	ev  timerEvent
 
 	mu      sync.Mutex
 	live    *time.Timer
-	gen     uint64
 	running sync.Mutex
 }
 
@@ -46,19 +46,24 @@ func (t *Timer) Reset(d Duration) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gen++
-	gen := t.gen
-	if t.live != nil {
-		t.live.Stop()
+	std := max(d, 0).Std()
+	t.at, t.armed = t.s.Now().Add(FromStd(std)), true
+	if t.live == nil {
+		t.live = time.AfterFunc(std, t.fireLive)
+	} else {
+		t.live.Reset(std)
 	}
-	t.live = time.AfterFunc(d.Std(), func() { t.fireLive(gen) })
 }
 
-func (t *Timer) fireLive(gen uint64) {
+// fireLive may belong to an earlier setting: then it is too early, or as good as the present one's.
+func (t *Timer) fireLive() {
 	t.running.Lock()
 	defer t.running.Unlock()
 	t.mu.Lock()
-	ok := gen == t.gen && !t.s.closing.Load()
+	ok := t.armed && t.s.Now() >= t.at && !t.s.closing.Load()
+	if ok {
+		t.armed = false
+	}
 	t.mu.Unlock()
 	if ok {
 		t.f()
@@ -97,7 +102,7 @@ func (t *Timer) Stop() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.gen++
+	t.armed = false
 	if t.live != nil {
 		t.live.Stop()
 	}
