@@ -20,14 +20,11 @@ type export struct {
 	maxLen uint32 // of a name
 }
 
-// writeVerfer is a file system whose unstable data can be lost while the server runs; the number changes then.
-type writeVerfer interface{ WriteVerf() uint64 }
-
 func newExport(e *Export) *export {
 	x := &export{Export: *e, info: e.FS.Info()}
 	x.pages, _ = e.FS.(vfs.PageReader)
 	x.grab, _ = e.FS.(vfs.PageWriter)
-	if v, ok := e.FS.(writeVerfer); ok {
+	if v, ok := e.FS.(vfs.Verifier); ok {
 		x.verf = v.WriteVerf
 	}
 	x.ro = e.ReadOnly || x.info.ReadOnly

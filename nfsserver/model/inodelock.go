@@ -97,6 +97,14 @@ func (m *InodeLock) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte,
 	return m.FS.Read(ctx, id, off, dst, a)
 }
 
+// WriteVerf implements vfs.Verifier, for a file system that has one.
+func (m *InodeLock) WriteVerf() uint64 {
+	if v, ok := m.FS.(vfs.Verifier); ok {
+		return v.WriteVerf()
+	}
+	return 0
+}
+
 func (m *InodeLock) delayRead(ctx context.Context, n int) error {
 	if d := m.cfg.Read.Of(n); d > 0 {
 		return m.s.Sleep(ctx, d)

@@ -94,6 +94,16 @@ func TestPagesPassThrough(t *testing.T) {
 	assert.Zero(t, fs.(*inodeLockPages).FS.(*memfs.FS).Pinned())
 }
 
+// A crash below shows in the verifier above.
+func TestVerifierPassesThrough(t *testing.T) {
+	_, fs, _, _ := newTestLock(t, false)
+	before := fs.(vfs.Verifier).WriteVerf()
+	fs.(*inodeLockPages).FS.(*memfs.FS).Crash()
+	assert.NotEqual(t, before, fs.(vfs.Verifier).WriteVerf())
+	_, plain, _, _ := newTestLock(t, true)
+	assert.Zero(t, plain.(vfs.Verifier).WriteVerf())
+}
+
 // A writer that gives up gives its pages back.
 func TestCancelledWriterReleasesPages(t *testing.T) {
 	s, fs, _, ids := newTestLock(t, false)

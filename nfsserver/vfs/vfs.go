@@ -163,3 +163,8 @@ type FS interface {
 	Stat(ctx context.Context) (Stat, error)
 	Info() Info
 }
+
+// Verifier is a file system that can lose what unstable writes have stored.
+// WriteVerf changes when it may have, so that clients write again (RFC 1813
+// section 3.3.7). A decorator passes it on.
+type Verifier interface{ WriteVerf() uint64 }
