@@ -58,16 +58,18 @@ func (q *qp) wqe(i uint64) *sendWQE { return &q.sq[i&uint64(len(q.sq)-1)] }
 // sends says whether the requester is at work.
 func (q *qp) sends() bool { return q.state == verbs.RTS || q.state == verbs.SQD }
 
-// send starts and sends what the rules allow, up to tail.
+// send does what the rules allow of the work up to tail, or flushes it.
 func (q *qp) send(tail uint64) {
-	if q.state == verbs.Error {
+	if q.sends() && q.rnrUntil == 0 {
+		q.sendWork(tail)
+	}
+	if q.state == verbs.Error { // perhaps only now
 		q.flushSends(tail)
 		q.flushRecvs()
-		return
 	}
-	if !q.sends() || q.rnrUntil != 0 {
-		return
-	}
+}
+
+func (q *qp) sendWork(tail uint64) {
 	head := q.head.Load()
 	if n := tail - head; n > q.st.sqMax {
 		q.st.sqMax = n

@@ -116,3 +116,44 @@ func TestSharedReceivesOfAnotherDomain(t *testing.T) {
 	require.NoError(t, mr.Close())
 	require.NoError(t, pd.Close())
 }
+
+// What comes while the engine is busy is acknowledged at once, together.
+func TestAcksCoalesced(t *testing.T) {
+	p := newRawPair(t, same)
+	defer p.close()
+	var acks []uint32
+	p.net.tap = func(k *packet) bool {
+		if k.kind == pkAck {
+			acks = append(acks, k.psn)
+		}
+		return true
+	}
+	b := p.b.q()
+	b.pending.Add(1) // somebody runs the engine
+	for i := range uint64(5) {
+		p.post(&p.a, p.a.write(&p.b, i, 0, 10, 0))
+	}
+	p.settle(10 * sched.Microsecond)
+	b.loop(nil)
+	for i := range uint64(5) {
+		p.want(&p.a, i, verbs.OpRDMAWrite, verbs.Success)
+	}
+	assert.Equal(t, []uint32{104}, acks)
+	assert.EqualValues(t, 4, b.st.ackDeferred)
+}
+
+// A long message asks for acknowledgements on its way, and so do many unsignaled ones.
+func TestAcksWithinMessage(t *testing.T) {
+	p := newRawPair(t, func(a, b *verbs.QPAttr) { a.PathMTU, b.PathMTU = 256, 256 })
+	defer p.close()
+	var acks []uint32
+	p.net.tap = func(k *packet) bool {
+		if k.kind == pkAck {
+			acks = append(acks, k.psn-99)
+		}
+		return true
+	}
+	p.post(&p.a, p.a.write(&p.b, 1, 0, 200*256, 0))
+	p.want(&p.a, 1, verbs.OpRDMAWrite, verbs.Success)
+	assert.Equal(t, []uint32{64, 128, 192, 200}, acks)
+}
