@@ -49,16 +49,23 @@ func (h Histogram) Count() int64 {
 	return h.h.TotalCount()
 }
 
-// recorder spreads live recording over a few histograms.
-type recorder struct{ shards []recShard }
-
-type recShard struct {
-	mu sync.Mutex
-	h  *hdrhistogram.Histogram
+// recorder has a histogram for each task, or, for very many, for several.
+type recorder struct {
+	shards []recShard
+	shared bool
 }
 
+type recShard struct {
+	mu sync.Mutex // if shared
+	h  *hdrhistogram.Histogram
+	_  [48]byte
+}
+
+// maxShards bounds the histograms, of 35 KB each.
+const maxShards = 64
+
 func newRecorder(n int) *recorder {
-	r := &recorder{shards: make([]recShard, min(max(n, 1), 8))}
+	r := &recorder{shards: make([]recShard, min(max(n, 1), maxShards)), shared: n > maxShards}
 	for i := range r.shards {
 		r.shards[i].h = newHistogram()
 	}
@@ -67,9 +74,11 @@ func newRecorder(n int) *recorder {
 
 func (r *recorder) record(worker int, d time.Duration) {
 	s := &r.shards[worker%len(r.shards)]
-	s.mu.Lock()
+	if r.shared {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
 	_ = s.h.RecordValue(int64(min(max(d, 1), maxLatency)))
-	s.mu.Unlock()
 }
 
 func (r *recorder) sum() Histogram {

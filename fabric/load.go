@@ -161,7 +161,7 @@ func (f *Fabric) RunLoad(ctx context.Context, l Load) (*Result, error) {
 	if err := l.setDefaults(m.NFS()); err != nil {
 		return nil, err
 	}
-	r := &run{f: f, m: m.NFS(), l: l, rec: newRecorder(l.Depth)}
+	r := &run{f: f, m: m.NFS(), l: l, rec: newRecorder(l.Depth), tallies: make([]tally, l.Depth)}
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("fabric: prepare load: %w", err)
 	}
@@ -176,19 +176,38 @@ type run struct {
 	files []loadFile
 	rec   *recorder
 
-	next     atomic.Int64 // calls handed out
-	done     atomic.Int64 // calls answered
+	next     atomic.Int64 // calls handed out; not counted if free
+	done     atomic.Int64 // calls answered, while Warm counts
 	bytes    atomic.Int64 // payload handed out, after Warm
-	moved    atomic.Int64 // payload answered, after Warm
-	counted  atomic.Int64 // calls answered, after Warm
 	maxCalls int64
-	perFile  int64        // blocks of a file
+	perFile  int64 // blocks of a file
+	free     bool  // random blocks, until a time: tasks need not know of each other
+	stop     atomic.Bool
 	deadline atomic.Int64 // sched.Time; 0 none
+	tallies  []tally      // one a task
 
 	mu    sync.Mutex
 	err   error
 	start sched.Time
-	end   sched.Time
+}
+
+// tally is what one task counted, after Warm. It fills cache lines of its own.
+type tally struct {
+	calls, bytes int64
+	end          sched.Time
+	_            [104]byte
+}
+
+// total sums up the tasks' tallies.
+func (r *run) total() tally {
+	var sum tally
+	for i := range r.tallies {
+		t := &r.tallies[i]
+		sum.calls += t.calls
+		sum.bytes += t.bytes
+		sum.end = max(sum.end, t.end)
+	}
+	return sum
 }
 
 func (r *run) fail(err error) {
@@ -197,7 +216,7 @@ func (r *run) fail(err error) {
 		r.err = err
 	}
 	r.mu.Unlock()
-	r.next.Store(1 << 62)
+	r.stop.Store(true)
 }
 
 func (r *run) do(ctx context.Context) (*Result, error) {
@@ -207,6 +226,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if l.Calls > 0 {
 		r.maxCalls = l.Calls + l.Warm
 	}
+	r.free = l.Random && l.Calls == 0 && l.Bytes == 0 && l.Warm == 0
 	f := r.f
 	before := f.snapshot()
 	if l.Warm == 0 {
@@ -234,16 +254,17 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 	if r.err != nil {
 		return nil, fmt.Errorf("fabric: load %s: %w", l.Op, r.err)
 	}
-	if r.counted.Load() == 0 { // with Time only
-		r.end = max(f.s.Now(), r.start)
+	sum := r.total()
+	if sum.calls == 0 { // with Time only
+		sum.end = max(f.s.Now(), r.start)
 	}
 	after := f.snapshot()
 	return &Result{
 		Load:    *l,
-		Calls:   r.counted.Load(),
-		Bytes:   r.moved.Load(),
-		Elapsed: r.end.Sub(r.start).Std(),
-		ps:      r.end.Sub(r.start),
+		Calls:   sum.calls,
+		Bytes:   sum.bytes,
+		Elapsed: sum.end.Sub(r.start).Std(),
+		ps:      sum.end.Sub(r.start),
 		Latency: r.rec.sum(),
 		Client:  after.client.Sub(before.client),
 		Server:  after.server.Sub(before.server),
@@ -269,9 +290,13 @@ func (r *run) worker(ctx context.Context, id int) {
 	if l.Op == Read || l.Op == Mix {
 		buf = make([]byte, l.Size)
 	}
-	for {
-		i := r.next.Add(1) - 1
-		if d := r.deadline.Load(); i >= r.maxCalls || d != 0 && r.f.s.Now() >= sched.Time(d) {
+	now := r.f.s.Now()
+	for !r.stop.Load() {
+		var i int64
+		if !r.free {
+			i = r.next.Add(1) - 1
+		}
+		if d := r.deadline.Load(); i >= r.maxCalls || d != 0 && now >= sched.Time(d) {
 			return
 		}
 		size := l.Size
@@ -295,7 +320,8 @@ func (r *run) worker(ctx context.Context, id int) {
 				op = Read
 			}
 		}
-		if err := r.one(ctx, id, op, block, size, buf); err != nil {
+		var err error
+		if now, err = r.one(ctx, id, op, block, size, buf); err != nil {
 			r.fail(err)
 			return
 		}
@@ -321,8 +347,9 @@ func (r *run) enter(block int64, s *span) (file *loadFile, ok bool) {
 	return file, false
 }
 
-// one makes one call of n bytes, and checks what it moved. buf is there to read into.
-func (r *run) one(ctx context.Context, id int, op Op, block int64, n int, buf []byte) error {
+// one makes one call of n bytes, and checks what it moved; it tells when the answer came. buf is there to
+// read into.
+func (r *run) one(ctx context.Context, id int, op Op, block int64, n int, buf []byte) (sched.Time, error) {
 	file, off := r.place(block)
 	verify := false
 	if r.l.Verify && op.data() {
@@ -340,40 +367,41 @@ func (r *run) one(ctx context.Context, id int, op Op, block int64, n int, buf []
 	}
 	if verify && op == Write {
 		if err := r.f.poisonStored(ctx, file, off, n); err != nil {
-			return fmt.Errorf("prepare to verify a WRITE: %w", err)
+			return 0, fmt.Errorf("prepare to verify a WRITE: %w", err)
 		}
 	}
 	t0 := r.f.s.Now()
 	moved, err := r.call(ctx, op, file, off, n, buf)
 	t1 := r.f.s.Now()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.count(id, moved, t1.Sub(t0), t1)
 	switch {
 	case verify && op == Read:
-		return file.compare(off, buf)
+		err = file.compare(off, buf)
 	case verify:
-		return r.f.verifyStored(ctx, file, off, n)
+		err = r.f.verifyStored(ctx, file, off, n)
 	}
-	return nil
+	return t1, err
 }
 
 // count adds one answered call. The measurement begins when the last warming
 // call is answered.
 func (r *run) count(id, n int, d sched.Duration, now sched.Time) {
-	if done := r.done.Add(1); done <= r.l.Warm {
-		if done == r.l.Warm {
-			r.begin(now)
+	if r.l.Warm > 0 && r.done.Load() < r.l.Warm {
+		if done := r.done.Add(1); done <= r.l.Warm {
+			if done == r.l.Warm {
+				r.begin(now)
+			}
+			return
 		}
-		return
 	}
-	r.counted.Add(1)
-	r.moved.Add(int64(n))
+	t := &r.tallies[id]
+	t.calls++
+	t.bytes += int64(n)
+	t.end = now
 	r.rec.record(id, d.Std())
-	r.mu.Lock()
-	r.end = max(r.end, now)
-	r.mu.Unlock()
 }
 
 func (r *run) call(ctx context.Context, op Op, file *loadFile, off uint64, n int, buf []byte) (int, error) {

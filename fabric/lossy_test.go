@@ -17,7 +17,7 @@ func TestChecksumOverLossyLink(t *testing.T) {
 	eachMode(t, func(t *testing.T, p fabric.Params) {
 		n := len(want)
 		if p.Live && !long("NFSRDMA_LONG") { // a lost packet costs real time
-			n /= 8
+			n /= 16
 		}
 		for _, c := range []struct{ size, n int }{{64 << 10, n}, {1 << 20, 4 << 20}} {
 			p.Link, p.RSize, p.WSize = lossy(), c.size, c.size

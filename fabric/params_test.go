@@ -160,7 +160,7 @@ func TestParamsAtTheirBounds(t *testing.T) {
 		for _, v := range []int{k.lo, k.hi} {
 			for _, mode := range modes {
 				t.Run(fmt.Sprintf("%s=%d/%v", k.name, v, mode), func(t *testing.T) {
-					p := fabric.Params{RegMode: mode, Link: &fabric.RoCE100G}
+					p := fabric.Params{RegMode: mode, Link: &fabric.RoCE100G, Credits: 9, ServerCredits: 9}
 					k.set(&p, v)
 					checkWorks(t, p)
 				})

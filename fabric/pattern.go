@@ -18,7 +18,7 @@ import (
 const patternPeriod = 1048583
 
 // pattern is the data of all load files: a file's byte at off is
-// data[(shift+off) mod period], with room behind for the largest call. In poison every bit differs.
+// data[(shift+off) mod period], with room behind for the largest call. In poison, if there is any, every bit differs.
 type pattern struct {
 	room         int
 	data, poison []byte
@@ -31,26 +31,34 @@ func newPattern(seed uint64, room int) *pattern {
 	for at := patternPeriod; at < len(p.data); at += patternPeriod {
 		copy(p.data[at:], p.data[:patternPeriod])
 	}
-	p.poison = make([]byte, len(p.data))
-	ones := bytes.Repeat([]byte{0xff}, 4096)
-	for at := 0; at < len(p.data); at += len(ones) {
-		subtle.XORBytes(p.poison[at:], p.data[at:], ones)
-	}
 	return p
 }
 
+// withPoison is p with the data to verify by.
+func (p *pattern) withPoison() *pattern {
+	q := &pattern{room: p.room, data: p.data, poison: make([]byte, len(p.data))}
+	ones := bytes.Repeat([]byte{0xff}, 4096)
+	for at := 0; at < len(p.data); at += len(ones) {
+		subtle.XORBytes(q.poison[at:], p.data[at:], ones)
+	}
+	return q
+}
+
 // pattern is the fabric's, with room for calls of n bytes.
-func (f *Fabric) pattern(n int) *pattern {
+func (f *Fabric) pattern(n int, verify bool) *pattern {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.pat == nil || f.pat.room < n {
 		f.pat = newPattern(f.params.Seed, max(n, fillSize))
 	}
+	if verify && f.pat.poison == nil {
+		f.pat = f.pat.withPoison()
+	}
 	return f.pat
 }
 
 // fillSize is how much is written at a time when a file is filled, bytes.
-const fillSize = 1 << 20
+const fillSize = 256 << 10
 
 // loadFile is a file of a load.
 type loadFile struct {
@@ -97,7 +105,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	for i := range l.Files {
-		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(l.Size), shift: uint64(i) * 7919}
+		file := loadFile{name: fmt.Sprintf("%s%d", l.Name, i), p: f.pattern(l.Size, l.Verify), shift: uint64(i) * 7919}
 		var a vfs.Attr
 		var w vfs.WCC
 		mode := vfs.SetAttr{SetMode: true, Mode: 0o666}

@@ -55,7 +55,7 @@ func contend(t *testing.T, seed uint64) traced {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		waits = append(waits, f.Go(fmt.Sprintf("task %d", i), func() {
 			own := fmt.Sprintf("own%d", i%16)
-			assert.NoError(t, m.WriteFile(bg, own, data(1+rng.IntN(20_000), byte(i)), 0o644))
+			assert.NoError(t, m.WriteFile(bg, own, data(1+rng.IntN(8000), byte(i)), 0o644))
 			shared, err := m.OpenFile(bg, "shared", os.O_RDWR|os.O_CREATE, 0o644)
 			if !assert.NoError(t, err) {
 				return
