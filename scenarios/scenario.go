@@ -50,7 +50,9 @@ type Row struct {
 	Reported *float64          `json:"reported"` // nil: not reported
 	Measured float64           `json:"measured"`
 	Unit     string            `json:"unit"`
-	Error    *float64          `json:"error"` // (measured - reported) / reported
+	Error    *float64          `json:"error"`             // (measured - reported) / reported
+	WantLo   *float64          `json:"want_lo,omitempty"` // bounds of the verdict; nil: none
+	WantHi   *float64          `json:"want_hi,omitempty"`
 	Verdict  Verdict           `json:"verdict"`
 	Note     string            `json:"note,omitempty"` // the bounds of the verdict, or the reason of a known miss
 }
@@ -60,6 +62,9 @@ type Result struct {
 	Scenario string `json:"scenario"`
 	Seed     uint64 `json:"seed"`
 	Rows     []Row  `json:"rows"`
+
+	// Usual are parameters that most rows share; text output leaves them out.
+	Usual map[string]string `json:"-"`
 }
 
 // Misses are the rows with verdict miss.
@@ -113,12 +118,12 @@ type Constant struct {
 	Source Source
 }
 
-// round keeps four significant digits: what is printed, and stable in JSON.
+// round keeps six significant digits, and whole numbers as they are.
 func round(v float64) float64 {
-	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) || v == math.Trunc(v) {
 		return v
 	}
-	m := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	m := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
 	return math.Round(v*m) / m
 }
 
@@ -129,9 +134,15 @@ func band(name string, params map[string]string, reported *float64, measured, lo
 		v = Miss
 	}
 	r := Row{Name: name, Params: params, Reported: reported, Measured: round(measured), Unit: unit, Verdict: v}
+	if !math.IsInf(lo, 0) {
+		r.WantLo = value(round(lo))
+	}
+	if !math.IsInf(hi, 0) {
+		r.WantHi = value(round(hi))
+	}
 	switch {
 	case lo == hi:
-		r.Note = fmt.Sprintf("want %.4g", lo)
+		r.Note = fmt.Sprintf("want %.6g", lo)
 	case math.IsInf(hi, 1):
 		r.Note = fmt.Sprintf("want at least %.4g", lo)
 	case math.IsInf(lo, -1):

@@ -46,6 +46,9 @@ type segCell struct {
 	scaleS   float64
 }
 
+// segUsual are the parameters of most cells.
+var segUsual = map[string]string{"mode": "all-physical", "storage": "fs", "ord": "16", "ird": "16"}
+
 // segRun is what it gave.
 type segRun struct {
 	rate     float64 // bytes/s
@@ -93,13 +96,16 @@ func (c segCell) label() map[string]string {
 	}
 	m := map[string]string{
 		"transport": c.tr.name, "segs": strconv.Itoa(c.segs), "mode": c.mode.String(), "storage": storage,
-		"ord": strconv.Itoa(c.ord), "ird": strconv.Itoa(c.ird), "wsize": strconv.Itoa(min(c.wsize, c.segs*4096)),
+		"ord": strconv.Itoa(c.ord), "ird": strconv.Itoa(c.ird),
+	}
+	if w := c.segs * 4096; c.wsize < w {
+		m["wsize"] = strconv.Itoa(c.wsize)
 	}
 	if c.rtt > 0 {
 		m["rtt"] = c.rtt.String()
 	}
 	if c.regSink {
-		m["server_sink"] = "registered"
+		m["regsink"] = "yes"
 	}
 	return m
 }
@@ -208,7 +214,7 @@ func runSegments(ctx context.Context, o Options) (*Result, error) {
 	}
 	s := &segReport{results: results}
 	s.all()
-	return &Result{Scenario: "segments", Seed: o.Seed, Rows: s.rows}, nil
+	return &Result{Scenario: "segments", Seed: o.Seed, Rows: s.rows, Usual: segUsual}, nil
 }
 
 func value(v float64) *float64 { return &v }
@@ -238,7 +244,7 @@ func (s *segReport) reported(tr *segTransport) {
 // first runs; where these lie outside the later range, so does the model.
 func later(params map[string]string, v, lo, hi float64) Row {
 	mid := (lo + hi) / 2
-	r := band("later runs, middle of range", params, value(mid), v, lo, hi, "MB/s")
+	r := band("later runs, mid-range", params, value(mid), v, lo, hi, "MB/s")
 	if r.Verdict == Miss {
 		r.Verdict = KnownMiss
 		r.Note += "; o was fitted to the first run, which lies outside the later range itself"
@@ -262,7 +268,7 @@ func (s *segReport) sweep(tr *segTransport) {
 		s.add(row)
 	}
 	gain := func(i int) float64 { return rates[i] / rates[i-1] }
-	row := band("gain 32/16 over gain 16/8", map[string]string{"transport": tr.name}, nil, gain(3)/gain(2), 0, 0.9999, "")
+	row := band("gain 32/16 over 16/8", map[string]string{"transport": tr.name}, nil, gain(3)/gain(2), 0, 0.9999, "")
 	row.Note = "want below 1: each doubling gains less"
 	s.add(row)
 }
@@ -284,7 +290,7 @@ func (s *segReport) window(tr *segTransport) {
 			last = v
 			if n == 16 && sink {
 				sink16 = v
-				s.add(band("send queue, most entries", c.label(), nil, r.sqMax, 1, segSQ, ""))
+				s.add(band("send queue, most", c.label(), nil, r.sqMax, 1, segSQ, ""))
 			} else if n == 16 {
 				fs16 = v
 			}
@@ -296,12 +302,12 @@ func (s *segReport) window(tr *segTransport) {
 		c.ord, c.ird, c.sink = w[0], w[1], true
 		s.add(outstanding(c, s.run(c)))
 	}
-	s.add(band("sink over file system, SEGS 16", map[string]string{"transport": tr.name}, nil, sink16/fs16, 2, inf, ""))
+	s.add(band("sink over fs, SEGS 16", map[string]string{"transport": tr.name}, nil, sink16/fs16, 2, inf, ""))
 }
 
 func outstanding(c segCell, r segRun) Row {
 	n := float64(min(c.ord, c.ird))
-	row := band("RDMA READs outstanding, most", c.label(), nil, r.readsOut, 1, n, "")
+	row := band("READs outstanding, most", c.label(), nil, r.readsOut, 1, n, "")
 	row.Note = fmt.Sprintf("want at most min(ORD, IRD) = %.0f", n)
 	return row
 }
@@ -312,7 +318,7 @@ func (s *segReport) modes(tr *segTransport) {
 	c := tr.base(16)
 	c.mode = nfsclient.FastReg
 	fast := s.run(c)
-	s.add(band("fastreg over all-physical", map[string]string{"transport": tr.name, "segs": "16"}, value(1), fast.rate/all.rate, 0.95, 1.05, ""))
+	s.add(band("fastreg/all-physical", map[string]string{"transport": tr.name, "segs": "16"}, value(1), fast.rate/all.rate, 0.95, 1.05, ""))
 	s.add(band("segments a WRITE", c.label(), value(1), fast.chunks, 1, 1, ""))
 	want := 1.0
 	if tr.name == "iwarp" {
@@ -330,8 +336,8 @@ func (s *segReport) modes(tr *segTransport) {
 		a.scaleO, a.scaleS = k[0], k[1]
 		b.scaleO, b.scaleS = k[0], k[1]
 		p := map[string]string{"transport": tr.name, "o": fmt.Sprintf("x%g", k[0]), "s": fmt.Sprintf("x%g", k[1])}
-		row := band("ratio 16/8, constants perturbed", p, nil, s.run(b).rate/s.run(a).rate, 1.05, 2, "")
-		row.Note = "want well above 1, and below 2"
+		row := band("ratio 16/8, perturbed", p, nil, s.run(b).rate/s.run(a).rate, 1.05, 2, "")
+		row.Note = "want 1.05 to 2: the direction holds"
 		s.add(row)
 	}
 }
@@ -347,7 +353,7 @@ func (s *segReport) roundTrip() {
 		// One page on the wire, and the request's packet.
 		overhead := readOverhead(c)
 		bound := min(float64(n)*4096/(rtt+overhead).Seconds(), tr.wire) / fabric.MBps
-		row := band("sink at 100 us round trip", c.label(), nil, r.rate/fabric.MBps, bound*0.95, bound*1.05, "MB/s")
+		row := band("sink, 100 us round trip", c.label(), nil, r.rate/fabric.MBps, bound*0.95, bound*1.05, "MB/s")
 		row.Note = fmt.Sprintf("want within 5 %% of min(ORD, IRD) x 4096 / (RTT + %v) = %.4g, at most the wire", overhead, bound)
 		s.add(row)
 	}
@@ -370,8 +376,8 @@ func (s *segReport) order() {
 		s.add(band("iWARP over IB", map[string]string{"segs": strconv.Itoa(segs)}, value(trs[1].first[segs]/trs[0].first[segs]), iw.rate/ib.rate, 1.0001, 2, ""))
 	}
 	s.add(Row{
-		Name: "stack of the registration function", Params: map[string]string{"segs": "32"}, Reported: value(1032), Measured: 264 + 24*32,
+		Name: "registration stack", Params: map[string]string{"segs": "32"}, Reported: value(1032), Measured: 264 + 24*32,
 		Unit: "B", Error: value(0), Verdict: Info, Note: "arithmetic of the report, 264 + 24 x SEGS; no such stack exists here",
 	})
-	s.add(band("largest fast registration, T310", map[string]string{"segs": "192"}, value(24), float64(trs[1].personality.Attr.MaxFastRegPages), 24, 24, "pages"))
+	s.add(band("fast registration limit", map[string]string{"segs": "192"}, value(24), float64(trs[1].personality.Attr.MaxFastRegPages), 24, 24, "pages"))
 }

@@ -88,8 +88,14 @@ func specs() []spec {
 
 // Run measures all figures.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if o.Time <= 0 {
+	if o.Time == 0 {
 		o.Time = time.Second
+	}
+	if o.Time < 0 {
+		return nil, fmt.Errorf("bench: time %v, must be positive", o.Time)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	o.Params.Live = true
 	r := &Result{}
@@ -113,6 +119,18 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// check fails if no figure has a name that Only fits.
+func (o *Options) check() error {
+	var names []string
+	for _, s := range specs() {
+		if strings.Contains(s.name, o.Only) {
+			return nil
+		}
+		names = append(names, s.name)
+	}
+	return fmt.Errorf("bench: no figure contains %q; there are %s", o.Only, strings.Join(names, " "))
 }
 
 func (r *Result) add(f Figure) { r.Figures = append(r.Figures, f) }

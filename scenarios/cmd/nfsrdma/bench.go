@@ -28,6 +28,9 @@ func (c *benchCmd) Run(e env) error {
 	if !c.Quiet {
 		o.Progress = e.err
 	}
+	if c.Time <= 0 {
+		return fmt.Errorf("bench: time %v, must be positive", c.Time)
+	}
 	r, err := bench.Run(e.ctx, o)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -61,8 +62,8 @@ func run(e env, args []string) (status int) {
 			status = exited
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
+	if len(args) == 0 || args[0] == "help" {
+		args = append(slices.Clone(args[min(1, len(args)):]), "--help")
 	}
 	p, err := k.Parse(longFlags(args))
 	if err != nil {
@@ -70,6 +71,10 @@ func run(e env, args []string) (status int) {
 		return 2
 	}
 	if err := p.Run(e); err != nil {
+		if e.ctx.Err() != nil {
+			fmt.Fprintln(e.err, "nfsrdma: interrupted")
+			return 130
+		}
 		fmt.Fprintf(e.err, "nfsrdma: %v\n", err)
 		return 1
 	}

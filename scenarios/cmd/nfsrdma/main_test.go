@@ -62,7 +62,7 @@ func TestListAndExplain(t *testing.T) {
 }
 
 func TestHelpAndErrors(t *testing.T) {
-	for _, args := range [][]string{{}, {"-h"}, {"--help"}, {"run", "-h"}, {"bench", "--help"}} {
+	for _, args := range [][]string{{}, {"-h"}, {"--help"}, {"run", "-h"}, {"bench", "--help"}, {"help"}, {"help", "run"}} {
 		status, out, _ := runCLI(t, args...)
 		assert.Zero(t, status, "%v", args)
 		assert.Contains(t, out, "Usage: nfsrdma", "%v", args)
@@ -79,6 +79,9 @@ func TestHelpAndErrors(t *testing.T) {
 		{"frobnicate", 2, "frobnicate"},
 		{"bench -mode magic", 2, "magic"},
 		{"bench -mode mw -time 1ms", 1, "not supported"},
+		{"bench -only nosuch -time 1ms", 1, "read4k_per_s"},
+		{"bench -time 0", 1, "time"},
+		{"run segments --explain --format=json", 1, "text only"},
 	} {
 		status, _, errOut := runCLI(t, strings.Fields(c.args)...)
 		assert.Equal(t, c.status, status, c.args)

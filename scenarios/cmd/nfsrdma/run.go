@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -21,9 +22,10 @@ func (listCmd) Run(e env) error {
 
 type runCmd struct {
 	Name    string `arg:"" help:"Scenario, as in nfsrdma list, or all."`
-	Seed    uint64 `default:"1" help:"Seed of all randomness: equal seeds give equal output."`
+	Seed    uint64 `default:"1" help:"Seed of all randomness: equal seeds give equal output. Figures that do not depend on chance are equal for all."`
 	Format  string `default:"text" enum:"text,json" help:"Output: text or json."`
 	Explain bool   `help:"Print what was reported and why, and the model's constants with their sources; run nothing."`
+	Notes   bool   `help:"In text, print the bounds of every row."`
 	Quiet   bool   `short:"q" help:"No progress on standard error."`
 }
 
@@ -36,6 +38,9 @@ func (c *runCmd) Run(e env) error {
 			return err
 		}
 		list = []*scenarios.Scenario{s}
+	}
+	if c.Explain && c.Format == "json" {
+		return errors.New("--explain is text only")
 	}
 	if c.Explain {
 		for _, s := range list {
@@ -59,7 +64,7 @@ func (c *runCmd) Run(e env) error {
 		results = append(results, r)
 		misses += len(r.Misses())
 		if c.Format == "text" {
-			if err := r.WriteText(e.out); err != nil {
+			if err := r.WriteText(e.out, c.Notes); err != nil {
 				return err
 			}
 		}
