@@ -95,7 +95,7 @@ func (c segCell) label() map[string]string {
 		storage = "sink"
 	}
 	m := map[string]string{
-		"transport": c.tr.name, "segs": strconv.Itoa(c.segs), "mode": c.mode.String(), "storage": storage,
+		"net": c.tr.name, "segs": strconv.Itoa(c.segs), "mode": c.mode.String(), "storage": storage,
 		"ord": strconv.Itoa(c.ord), "ird": strconv.Itoa(c.ird),
 	}
 	if w := c.segs * 4096; c.wsize < w {
@@ -237,7 +237,7 @@ func (s *segReport) reported(tr *segTransport) {
 		s.add(band("segments a WRITE", c.label(), value(float64(segs)), r.chunks, float64(r.wsize/4096), float64(r.wsize/4096), ""))
 		s.add(band("RDMA READs a WRITE", c.label(), value(float64(segs)), r.reads, float64(r.wsize/4096), float64(r.wsize/4096), ""))
 	}
-	s.add(band("ratio 16/8", map[string]string{"transport": tr.name}, value(tr.ratio), rate[16]/rate[8], tr.ratioLo, tr.ratioHi, ""))
+	s.add(band("ratio 16/8", map[string]string{"net": tr.name}, value(tr.ratio), rate[16]/rate[8], tr.ratioLo, tr.ratioHi, ""))
 }
 
 // later compares with the range of the later runs. The model was fitted to the
@@ -268,7 +268,7 @@ func (s *segReport) sweep(tr *segTransport) {
 		s.add(row)
 	}
 	gain := func(i int) float64 { return rates[i] / rates[i-1] }
-	row := band("gain 32/16 over 16/8", map[string]string{"transport": tr.name}, nil, gain(3)/gain(2), 0, 0.9999, "")
+	row := band("gain 32/16 over 16/8", map[string]string{"net": tr.name}, nil, gain(3)/gain(2), 0, 0.9999, "")
 	row.Note = "want below 1: each doubling gains less"
 	s.add(row)
 }
@@ -302,7 +302,7 @@ func (s *segReport) window(tr *segTransport) {
 		c.ord, c.ird, c.sink = w[0], w[1], true
 		s.add(outstanding(c, s.run(c)))
 	}
-	s.add(band("sink over fs, SEGS 16", map[string]string{"transport": tr.name}, nil, sink16/fs16, 2, inf, ""))
+	s.add(band("sink over fs, SEGS 16", map[string]string{"net": tr.name}, nil, sink16/fs16, 2, inf, ""))
 }
 
 func outstanding(c segCell, r segRun) Row {
@@ -318,7 +318,7 @@ func (s *segReport) modes(tr *segTransport) {
 	c := tr.base(16)
 	c.mode = nfsclient.FastReg
 	fast := s.run(c)
-	s.add(band("fastreg/all-physical", map[string]string{"transport": tr.name, "segs": "16"}, value(1), fast.rate/all.rate, 0.95, 1.05, ""))
+	s.add(band("fastreg/all-physical", map[string]string{"net": tr.name, "segs": "16"}, value(1), fast.rate/all.rate, 0.95, 1.05, ""))
 	s.add(band("segments a WRITE", c.label(), value(1), fast.chunks, 1, 1, ""))
 	want := 1.0
 	if tr.name == "iwarp" {
@@ -335,7 +335,7 @@ func (s *segReport) modes(tr *segTransport) {
 		a, b := tr.base(8), tr.base(16)
 		a.scaleO, a.scaleS = k[0], k[1]
 		b.scaleO, b.scaleS = k[0], k[1]
-		p := map[string]string{"transport": tr.name, "o": fmt.Sprintf("x%g", k[0]), "s": fmt.Sprintf("x%g", k[1])}
+		p := map[string]string{"net": tr.name, "o": fmt.Sprintf("x%g", k[0]), "s": fmt.Sprintf("x%g", k[1])}
 		row := band("ratio 16/8, perturbed", p, nil, s.run(b).rate/s.run(a).rate, 1.05, 2, "")
 		row.Note = "want 1.05 to 2: the direction holds"
 		s.add(row)
