@@ -22,7 +22,7 @@ func TestSegments(t *testing.T) {
 	t.Log(b.String())
 	assert.Empty(t, r.Misses())
 	assert.Contains(t, b.String(), "REPORTED")
-	assert.Regexp(t, `first run +.* net=ib +185 `, b.String())
+	assert.Regexp(t, `first run +ird=8 net=ib ord=8 segs=8 +185 `, b.String())
 	for _, line := range strings.Split(b.String(), "\n") {
 		if !strings.HasPrefix(line, string(KnownMiss)) {
 			assert.LessOrEqual(t, len(line), 120, "fits a terminal: %s", line)

@@ -47,7 +47,7 @@ type segCell struct {
 }
 
 // segUsual are the parameters of most cells.
-var segUsual = map[string]string{"mode": "all-physical", "storage": "fs", "ord": "16", "ird": "16"}
+var segUsual = map[string]string{"mode": "all-physical", "fs": "model", "ord": "16", "ird": "16"}
 
 // segRun is what it gave.
 type segRun struct {
@@ -90,12 +90,12 @@ func (c segCell) params(seed uint64) fabric.Params {
 }
 
 func (c segCell) label() map[string]string {
-	storage := "fs"
+	storage := "model"
 	if c.sink {
 		storage = "sink"
 	}
 	m := map[string]string{
-		"net": c.tr.name, "segs": strconv.Itoa(c.segs), "mode": c.mode.String(), "storage": storage,
+		"net": c.tr.name, "segs": strconv.Itoa(c.segs), "mode": c.mode.String(), "fs": storage,
 		"ord": strconv.Itoa(c.ord), "ird": strconv.Itoa(c.ird),
 	}
 	if w := c.segs * 4096; c.wsize < w {
