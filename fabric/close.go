@@ -104,14 +104,15 @@ func (f *Fabric) closeDevices() error {
 	if f.net != nil && len(errs) == 0 {
 		errs = append(errs, f.net.Close())
 	}
-	if f.mem == nil {
-		return errors.Join(errs...)
+	if p, ok := f.raw.(interface{ Pinned() int }); ok {
+		if n := p.Pinned(); n != 0 {
+			errs = append(errs, fmt.Errorf("%d pages of the file system are still lent", n))
+		}
 	}
-	if n := f.mem.Pinned(); n != 0 {
-		errs = append(errs, fmt.Errorf("%d pages of the file system are still lent", n))
-	}
-	if err := f.mem.CheckConsistent(); err != nil {
-		errs = append(errs, fmt.Errorf("file system: %w", err))
+	if c, ok := f.raw.(interface{ CheckConsistent() error }); ok {
+		if err := c.CheckConsistent(); err != nil {
+			errs = append(errs, fmt.Errorf("file system: %w", err))
+		}
 	}
 	return errors.Join(errs...)
 }

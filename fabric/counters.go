@@ -69,6 +69,7 @@ func (c Counters) String() string {
 // that does not hold, and the names that exist when one is unknown.
 func (c Counters) Check(want string) error {
 	var bad []string
+	unknown := false
 	for _, f := range strings.Fields(want) {
 		i := strings.IndexAny(f, "=!<>")
 		if i <= 0 {
@@ -86,7 +87,9 @@ func (c Counters) Check(want string) error {
 		}
 		v, ok := c.Get(name)
 		if !ok {
-			return fmt.Errorf("fabric: no counter %q; there are %s", name, c.names())
+			bad = append(bad, fmt.Sprintf("no counter %q", name))
+			unknown = true
+			continue
 		}
 		var holds bool
 		switch op {
@@ -108,6 +111,9 @@ func (c Counters) Check(want string) error {
 		if !holds {
 			bad = append(bad, fmt.Sprintf("%s is %d, want %s%d", name, v, op, n))
 		}
+	}
+	if unknown {
+		return fmt.Errorf("fabric: counters: %s\n\tthere are: %s", strings.Join(bad, "; "), c.names())
 	}
 	if bad != nil {
 		return fmt.Errorf("fabric: counters: %s\n\tall: %s", strings.Join(bad, "; "), c)

@@ -12,7 +12,14 @@ import (
 	"example.org/nfsrdma/verbs/softroce"
 )
 
-// Link describes a modelled link; nil in Params is a direct wire, which takes no time.
+// Link describes a modelled link; nil in Params is a direct wire, which takes no time. Its fields:
+//
+//	BitsPerSecond                int64         // 0: no limit
+//	Delay                        time.Duration // one way
+//	MTU, Overhead                int           // bytes: payload of a packet, and what is added to each
+//	Queue                        int           // packets that wait for the port; 0: no limit
+//	Loss, Duplicate, Reorder     float64       // probability of each packet
+//	ReorderDelay                 time.Duration // of a reordered packet
 type Link = link.Config
 
 // Personality says what kind of device softroce plays.

@@ -54,8 +54,10 @@ func Sink() Storage {
 	}}
 }
 
-// FileSystem exports fs. The fabric does not close it. If it lends its pages
-// (vfs.PageReader), all must be back when the fabric closes.
+// FileSystem exports fs. The fabric does not close it. If it has the methods Pinned and CheckConsistent of
+// memfs, they are asked when the fabric closes: no page may be lent then. An fs that embeds memfs and changes Write
+// or Read must hide its pages (vfs.Plain) or change WritePages and ReadPages too. In virtual time fs waits
+// with Fabric.Sleep.
 func FileSystem(name string, fs vfs.FS) Storage {
 	return Storage{name, func(*sched.Sched, func() vfs.Time) built { return built{fs: fs, raw: fs} }}
 }

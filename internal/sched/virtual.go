@@ -262,7 +262,7 @@ func (v *virtual) drop(t *task) {
 // drive runs events until w is woken.
 func (v *virtual) drive(w *Waiter) error {
 	if v.driving {
-		panic("sched: two goroutines drive one virtual scheduler, or a callback waits for " + w.what)
+		panic("sched: a callback, or a goroutine that is no task (Fabric.Go starts tasks), waits in virtual time for " + w.describe())
 	}
 	v.driving = true
 	defer func() { v.driving, v.cur, v.inEvent, w.waiting = false, nil, false, false }()
@@ -342,8 +342,21 @@ func (e *DeadlockError) Error() string {
 	return describe(fmt.Sprintf("sched: deadlock at %v: the caller waits for %s, and nothing is left to happen", e.At, e.Caller), e.Tasks)
 }
 
+// describe lists the tasks below what, equal ones as one line.
 func describe(what string, tasks []string) string {
-	return strings.Join(append([]string{what}, tasks...), "\n\t")
+	lines := []string{what}
+	n := map[string]int{}
+	for _, t := range tasks {
+		if n[t]++; n[t] == 1 {
+			lines = append(lines, t)
+		}
+	}
+	for i, l := range lines[1:] {
+		if n[l] > 1 {
+			lines[1+i] = fmt.Sprintf("%s (%d such tasks)", l, n[l])
+		}
+	}
+	return strings.Join(lines, "\n\t")
 }
 
 // maxSpins bounds the waits that one task may try after Close.

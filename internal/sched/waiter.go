@@ -90,7 +90,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		return v.spin()
 	}
 	if v.inEvent {
-		panic("sched: an event callback waits for " + w.describe())
+		panic("sched: a callback, or a goroutine that is no task (Fabric.Go starts tasks), waits in virtual time for " + w.describe())
 	}
 	if w.waiting {
 		panic("sched: two tasks wait for " + w.describe())

@@ -102,6 +102,11 @@ func TestVerifierPassesThrough(t *testing.T) {
 	assert.NotEqual(t, before, fs.(vfs.Verifier).WriteVerf())
 	_, plain, _, _ := newTestLock(t, true)
 	assert.Zero(t, plain.(vfs.Verifier).WriteVerf())
+	hidden := vfs.Plain(memfs.New(memfs.Options{}))
+	_, pages := hidden.(vfs.PageReader)
+	assert.False(t, pages)
+	_, verf := hidden.(vfs.Verifier)
+	assert.True(t, verf)
 }
 
 // A writer that gives up gives its pages back.

@@ -74,3 +74,16 @@ type PageWriter interface {
 	// offset and length. It takes the pages over, also when it fails, and resets p.
 	WritePages(ctx context.Context, id ID, off uint64, p *Pages, stable bool, w *WCC) error
 }
+
+// Plain is fs without lent pages: all data goes through its Read and Write. A
+// type that embeds a file system which lends pages, and changes Read or Write, is bypassed unless it
+// is exported through Plain or changes the page methods too.
+func Plain(fs FS) FS {
+	if v, ok := fs.(Verifier); ok {
+		return struct {
+			FS
+			Verifier
+		}{fs, v}
+	}
+	return struct{ FS }{fs}
+}

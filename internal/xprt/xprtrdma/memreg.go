@@ -52,5 +52,14 @@ func newRegistrar(x *Xprt) (registrar, error) {
 	case Bounce:
 		return bounce{}, nil
 	}
-	return nil, fmt.Errorf("registration mode %v: %w", x.cfg.Mode, verbs.ErrUnsupported)
+	return nil, modeError(x.cfg.Mode)
 }
+
+// modeError is a mode that this client lacks, whatever the device can. It matches verbs.ErrUnsupported.
+type modeError RegMode
+
+func (e modeError) Error() string {
+	return fmt.Sprintf("registration mode %v is not implemented by this client, which has fastreg, all-physical and bounce", RegMode(e))
+}
+
+func (e modeError) Is(target error) bool { return target == verbs.ErrUnsupported }
