@@ -155,9 +155,14 @@ func (r *recorder) Failed() bool { return r.failed }
 // record runs a check on devices with a fault.
 func record(t *testing.T, c verbstest.Check, f *fault) *recorder {
 	t.Helper()
+	return recordOn(t, softroce.RoCE, c, f)
+}
+
+func recordOn(t *testing.T, p softroce.Personality, c verbstest.Check, f *fault) *recorder {
+	t.Helper()
 	r := &recorder{}
 	t.Run(c.Name, func(t *testing.T) {
-		e := newBrokenEnv(t, f)
+		e := newBrokenEnv(t, p, f)
 		defer func() {
 			if p := recover(); p != nil && p != (stopped{}) {
 				panic(p)
@@ -213,9 +218,9 @@ func TestCheckNames(t *testing.T) {
 }
 
 // newBrokenEnv leaves what a stopped check did not close to the garbage collector.
-func newBrokenEnv(t *testing.T, f *fault) *verbstest.Env {
+func newBrokenEnv(t *testing.T, p softroce.Personality, f *fault) *verbstest.Env {
 	t.Helper()
-	e := newEnvOf(t, network{personality: softroce.RoCE})
+	e := newEnvOf(t, network{personality: p})
 	e.Client, e.Server = wrap(e.Client, f), wrap(e.Server, f)
 	inner := e.DeviceAddr
 	e.DeviceAddr = func(d verbs.Device) string { return inner(d.(*device).Device) }

@@ -51,7 +51,7 @@ func (t *T) initiator(addr string, o opts) *side {
 	defer cancel()
 	id, err := c.dev.Resolve(ctx, addr)
 	t.must(err, "Resolve %s", addr)
-	t.must(c.createQP(id), "CreateQP")
+	t.must(c.createQP(id), "client")
 	return c
 }
 
@@ -62,9 +62,12 @@ func (t *T) acceptor(l verbs.Listener, o opts) *side {
 	ctx, cancel := t.within(patience)
 	defer cancel()
 	id, err := l.Accept(ctx)
+	if err != nil {
+		err = errors.Join(err, t.dialErr())
+	}
 	t.must(err, "Listener.Accept")
-	t.must(s.createQP(id), "CreateQP")
-	t.must(s.postHello(), "PostRecv")
+	t.must(s.createQP(id), "server")
+	t.must(s.postHello(), "server")
 	return s
 }
 
@@ -76,14 +79,26 @@ func (t *T) dial(c *side) (j *job, peer *verbs.ConnParam) {
 		defer cancel()
 		p, err := c.id.Connect(ctx, c.conn)
 		*peer = p
+		if err = verb("Connect", err); err != nil {
+			t.mu.Lock()
+			t.dialed = append(t.dialed, err)
+			t.mu.Unlock()
+		}
 		return err
 	}), peer
+}
+
+// dialErr says why the requests of dial that have ended failed.
+func (t *T) dialErr() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Join(t.dialed...)
 }
 
 func (s *side) accepted() error {
 	ctx, cancel := s.t.within(patience)
 	defer cancel()
-	return s.id.Accept(ctx, s.conn)
+	return verb("ID.Accept", s.id.Accept(ctx, s.conn))
 }
 
 // wantPrivate compares private data; some transports pad it with zeros.
@@ -233,10 +248,12 @@ func cmBadAddress(t *T) {
 	for _, addr := range []string{"", "nonsense", ":::", "host:port:more", "host:-1", "host:99999"} {
 		_, err := t.Client.Resolve(ctx, addr)
 		require.Error(t, err, "Resolve %q", addr)
+		require.NotErrorIs(t, err, verbs.ErrUnsupported, "Resolve %q", addr)
 	}
 	for _, addr := range []string{"nonsense", "host:port:more", "host:-1"} {
 		_, err := t.Server.Listen(addr, 1)
 		require.Error(t, err, "Listen %q", addr)
+		require.NotErrorIs(t, err, verbs.ErrUnsupported, "Listen %q", addr)
 	}
 }
 
@@ -338,7 +355,7 @@ func cmDataAfterConnect(t *T) {
 	defer cancel()
 	req, err := l.Accept(ctx)
 	t.must(err, "Listener.Accept")
-	t.must(s.createQP(req), "CreateQP")
+	t.must(s.createQP(req), "server")
 	dst := s.mem(100, verbs.LocalWrite)
 	id := s.postRecv(dst.sge())
 	require.NoError(t, s.accepted())

@@ -164,7 +164,7 @@ func (t *T) giveUp(l verbs.Listener) (*side, error) {
 	defer cancel()
 	j := t.start("connect", func() error {
 		_, err := c.id.Connect(ctx, c.conn)
-		return err
+		return verb("Connect", err)
 	})
 	t.settle()
 	cancel()
@@ -210,7 +210,7 @@ func cmAcceptLate(t *T) {
 	id, err := l.Accept(ctx)
 	cancel()
 	if err == nil {
-		t.must(s.createQP(id), "CreateQP")
+		t.must(s.createQP(id), "server")
 		ctx, cancel := t.within(sched.Second)
 		defer cancel()
 		require.Error(t, id.Accept(ctx, s.conn), "Accept of a request that was withdrawn")
@@ -238,7 +238,7 @@ func cmListenerCloseAccept(t *T) {
 		ctx, cancel := t.within(patience)
 		defer cancel()
 		_, err := l.Accept(ctx)
-		return err
+		return verb("Listener.Accept", err)
 	})
 	t.settle()
 	t.close(l)

@@ -118,7 +118,7 @@ func concurrentPollers(t *T) {
 		case errors.Is(err, verbs.ErrQueueFull):
 			t.sleep(20 * sched.Microsecond)
 		default:
-			require.NoError(t, err)
+			t.must(err, "PostSend")
 		}
 		if posted%32 == 0 { // no more at once than the completion queue holds
 			t.sleep(100 * sched.Microsecond)

@@ -33,13 +33,13 @@ func cqPollEmpty(t *T) {
 	wc := make([]verbs.WC, 8)
 	for _, cq := range []verbs.CQ{c.scq, c.rcq} {
 		n, err := cq.Poll(wc)
-		require.NoError(t, err)
+		t.must(err, "Poll")
 		require.Zero(t, n)
 	}
 	s.postRecv()
 	c.do(verbs.SendWR{Op: verbs.OpSend})
 	n, err := s.rcq.Poll(nil)
-	require.NoError(t, err)
+	t.must(err, "Poll")
 	require.Zero(t, n, "completions into no room")
 	require.Equal(t, verbs.Success, s.next(s.rcq).Status)
 }
@@ -57,7 +57,7 @@ func cqPollSome(t *T) {
 	wc := make([]verbs.WC, 3)
 	for len(got) < 10 {
 		n, err := s.rcq.Poll(wc)
-		require.NoError(t, err)
+		t.must(err, "Poll")
 		require.LessOrEqual(t, n, 3)
 		if n == 0 { // live: the last may still be on the way
 			got = append(got, s.next(s.rcq).ID)
@@ -83,7 +83,7 @@ func cqMissed(t *T) {
 	if !s.rcq.Arm(false) {
 		ctx, cancel := t.within(patience)
 		defer cancel()
-		require.NoError(t, s.rcq.Wait(ctx), "armed, nothing missed, and no event")
+		t.must(s.rcq.Wait(ctx), "Wait of a queue that is armed, with nothing missed")
 	}
 	s.wantMessage(id, 0)
 	if t.Sched.Virtual() {
@@ -102,7 +102,7 @@ func cqWait(t *T) {
 			s.wantEmpty(s.rcq, "nothing was sent")
 		}
 		ctx, cancel := t.within(patience)
-		waiter := t.start("waiter", func() error { return s.rcq.Wait(ctx) })
+		waiter := t.start("waiter", func() error { return verb("Wait", s.rcq.Wait(ctx)) })
 		t.settle()
 		c.do(verbs.SendWR{Op: verbs.OpSend})
 		require.NoError(t, waiter.wait())
@@ -118,10 +118,10 @@ func cqWaitDeadline(t *T) {
 	}
 	ctx, cancel := t.within(sched.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, s.rcq.Wait(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, s.rcq.Wait(ctx), context.DeadlineExceeded, "Wait")
 	ctx, cancel = t.Sched.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, s.rcq.Wait(ctx), context.Canceled)
+	require.ErrorIs(t, s.rcq.Wait(ctx), context.Canceled, "Wait")
 	t.wantAlive(c, s) // and it works as before
 }
 
@@ -161,7 +161,7 @@ func (h *handled) take(n int) []verbs.WC {
 	wc := make([]verbs.WC, 16)
 	for range 20000 {
 		k, err := h.cq.Poll(wc)
-		require.NoError(h.t, err)
+		h.t.must(err, "Poll")
 		out = append(out, wc[:k]...)
 		if len(out) >= n {
 			return out
@@ -236,7 +236,7 @@ func cqHandlerPosts(t *T) {
 	for cq.Arm(false) {
 		var wc [1]verbs.WC
 		_, err := cq.Poll(wc[:])
-		require.NoError(t, err)
+		t.must(err, "Poll")
 	}
 	for range depth / 2 { // the answers are never signaled: fewer than the queue holds
 		id := c.postRecv()

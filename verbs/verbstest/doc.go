@@ -29,8 +29,11 @@
 // Statuses are asserted exactly, as hardware gives them; where hardware and
 // libraries differ (a bad bind may be refused when it is posted or complete with an
 // error) a check takes both. What the capabilities promise must work; what they do
-// not promise must be refused with an error that matches ErrUnsupported, and
-// checks that need it are skipped with the reason. A status of the responder reaches
+// not promise must be refused with an error that matches ErrUnsupported. A check
+// skips only for a capability or limit of the device that the reason names (Check.Needs), and for immediate
+// data on iWARP. ErrUnsupported from what every device has is a failure: protection domains, RegMR, AllocMR,
+// completion queues, connections and their queue pairs, SEND, RDMA WRITE, RDMA READ, receives.
+// A theme of which no check ran is a failure of Run, unless a device may lack all of it. Checks lists the suite. A status of the responder reaches
 // the requester in InfiniBand only: with iWARP, a check asks that the data did
 // not land and that the responder's queue pair is in ERR.
 //

@@ -15,7 +15,7 @@ var immChecks = []Check{
 	{Name: "imm/order-with-sends", Run: immOrder},
 }
 
-// iWARP's first version has no immediate data: its devices say so when it is posted, and post skips the check.
+// The first version of iWARP has no immediate data: such a device says so when it is posted, and post skips the check.
 
 func immSend(t *T) {
 	c, s := t.connect(opts{}, opts{})

@@ -151,7 +151,7 @@ func orderReceives(t *T) {
 	}
 	for _, part := range [][]verbs.RecvWR{wrs[:1], wrs[1:20], wrs[20:]} {
 		k, err := s.qp.PostRecv(part)
-		require.NoError(t, err)
+		t.must(err, "PostRecv")
 		require.Equal(t, len(part), k)
 	}
 	var list []verbs.SendWR

@@ -25,7 +25,7 @@ func (s *side) pages(off, n int) *pages {
 	s.t.own(mr)
 	p := &pages{t: s.t, pd: s.pd, mr: mr, buf: mr.Bytes()[off : off+n]}
 	fill(p.buf, s.t.nextID())
-	s.t.must(s.pd.MapDMA(&p.m, mr.Bytes()), "MapDMA")
+	s.t.claimed(s.pd.MapDMA(&p.m, mr.Bytes()), "MapDMA")
 	p.up = true
 	s.t.own(p)
 	p.segs = append(p.segs, p.m.Segs...)

@@ -142,7 +142,7 @@ func retryNotReady(t *T) {
 	c.toRTS(s, nil)
 	a := s.rawAttr(c)
 	a.State = verbs.Init
-	t.must(s.qp.Modify(a), "the server to INIT")
+	t.claimed(s.qp.Modify(a), "Modify of the server to INIT")
 	c.wantSend(c.signaled(verbs.SendWR{Op: verbs.OpSend}), verbs.RetryExcErr)
 }
 

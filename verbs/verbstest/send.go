@@ -204,15 +204,15 @@ func sendWRCopied(t *T) {
 	rsge := []verbs.SGE{dst.sge()}
 	rwr := []verbs.RecvWR{{ID: 11, SGEs: rsge}}
 	_, err := s.qp.PostRecv(rwr)
-	require.NoError(t, err)
+	t.must(err, "PostRecv")
 	rsge[0], rwr[0] = verbs.SGE{}, verbs.RecvWR{}
 	// A second that waits behind the first.
 	_, err = s.qp.PostRecv([]verbs.RecvWR{{ID: 12}})
-	require.NoError(t, err)
+	t.must(err, "PostRecv")
 	sge := []verbs.SGE{src.sge()}
 	wr := []verbs.SendWR{{ID: 21, Op: verbs.OpSend, Flags: verbs.Signaled, SGEs: sge}, {ID: 22, Op: verbs.OpSend, Flags: verbs.Signaled}}
 	n, err := c.qp.PostSend(wr)
-	require.NoError(t, err)
+	t.must(err, "PostSend")
 	require.Equal(t, 2, n)
 	sge[0], wr[0], wr[1] = verbs.SGE{}, verbs.SendWR{}, verbs.SendWR{}
 	c.wantSend(verbs.SendWR{ID: 21, Op: verbs.OpSend}, verbs.Success)

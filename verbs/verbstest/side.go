@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"context"
+	"errors"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -96,7 +97,7 @@ func (s *side) createQP(id verbs.ID) error {
 	id.OnEvent(func(e verbs.CMEventType) { s.events.Push(e) })
 	qp, err := id.CreateQP(s.pd, s.init)
 	if err != nil {
-		return err
+		return verb("ID.CreateQP", err)
 	}
 	s.t.own(qp)
 	s.qp = qp
@@ -119,17 +120,24 @@ func (t *T) link(l verbs.Listener, c, s *side) {
 	t.Helper()
 	ctx, cancel := t.within(patience)
 	defer cancel()
-	accept := t.start("accept", func() error { return s.accept(ctx, l) })
-	err := c.connect(ctx, l.Addr())
-	serr := accept.wait()
-	t.must(err, "connecting the %s", c.name)
-	t.must(serr, "accepting at the %s", s.name)
+	accept := t.start("accept", func() error {
+		err := s.accept(ctx, l)
+		if err != nil {
+			cancel() // Connect may wait for it
+		}
+		return err
+	})
+	err := verb("connecting the "+c.name, c.connect(ctx, l.Addr()))
+	if err != nil {
+		cancel()
+	}
+	t.must(errors.Join(err, verb("accepting at the "+s.name, accept.wait())), "no connection")
 }
 
 func (s *side) accept(ctx context.Context, l verbs.Listener) error {
 	id, err := l.Accept(ctx)
 	if err != nil {
-		return err
+		return verb("Listener.Accept", err)
 	}
 	if err := s.createQP(id); err != nil {
 		return err
@@ -137,19 +145,19 @@ func (s *side) accept(ctx context.Context, l verbs.Listener) error {
 	if err := s.postHello(); err != nil {
 		return err
 	}
-	return id.Accept(ctx, s.conn)
+	return verb("ID.Accept", id.Accept(ctx, s.conn))
 }
 
 func (s *side) connect(ctx context.Context, addr string) error {
 	id, err := s.dev.Resolve(ctx, addr)
 	if err != nil {
-		return err
+		return verb("Resolve", err)
 	}
 	if err := s.createQP(id); err != nil {
 		return err
 	}
 	_, err = id.Connect(ctx, s.conn)
-	return err
+	return verb("Connect", err)
 }
 
 // connect makes a connection from the client to the server.
@@ -170,7 +178,7 @@ func (s *side) postHello() error {
 		return nil
 	}
 	_, err := s.qp.PostRecv([]verbs.RecvWR{{ID: helloID}})
-	return err
+	return verb("PostRecv", err)
 }
 
 const helloID = 1 << 40
@@ -184,7 +192,7 @@ func (t *T) hello(c, s *side) {
 	var wc [1]verbs.WC // not by Wait: the queue may have a handler
 	for range 20000 {
 		n, err := s.rcq.Poll(wc[:])
-		require.NoError(t, err)
+		t.must(err, "Poll")
 		if n == 1 {
 			require.EqualValues(t, helloID, wc[0].ID)
 			return
@@ -213,7 +221,7 @@ func (t *T) rawQP(name string, d verbs.Device, o opts) *side {
 	t.Helper()
 	s := t.newSide(name, d, o)
 	qp, err := s.pd.CreateQP(s.init)
-	t.must(err, "CreateQP")
+	t.claimed(err, "PD.CreateQP")
 	t.own(qp)
 	s.qp = qp
 	return s
@@ -241,7 +249,7 @@ func (s *side) toRTS(peer *side, change func(*verbs.QPAttr)) {
 	}
 	for _, st := range []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS} {
 		a.State = st
-		s.t.must(s.qp.Modify(a), "the %s to %v", s.name, st)
+		s.t.claimed(s.qp.Modify(a), "Modify of the %s to %v", s.name, st)
 	}
 }
 

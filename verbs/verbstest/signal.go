@@ -150,7 +150,7 @@ func signalRecvFull(t *T) {
 	}
 	for i := range n {
 		_, err := s.qp.PostRecv([]verbs.RecvWR{{ID: uint64(i)}})
-		require.NoError(t, err)
+		t.must(err, "PostRecv")
 	}
 }
 

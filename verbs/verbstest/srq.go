@@ -30,7 +30,7 @@ func (t *T) newSRQ(init verbs.SRQInit) *shared {
 	t.Helper()
 	pd := t.newPD(t.Server)
 	srq, err := pd.CreateSRQ(init)
-	t.must(err, "CreateSRQ")
+	t.claimed(err, "CreateSRQ")
 	t.own(srq)
 	return &shared{t, pd, srq}
 }
@@ -43,7 +43,7 @@ func (h *shared) post(sges ...verbs.SGE) uint64 {
 	h.t.Helper()
 	id := h.t.nextID()
 	n, err := h.srq.PostRecv([]verbs.RecvWR{{ID: id, SGEs: sges}})
-	require.NoError(h.t, err)
+	h.t.claimed(err, "SRQ.PostRecv")
 	require.Equal(h.t, 1, n)
 	return id
 }

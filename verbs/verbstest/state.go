@@ -50,13 +50,13 @@ func stateTable(t *T) {
 		for _, to := range states {
 			what := fmt.Sprintf("%v to %v", from, to)
 			qp, err := pd.CreateQP(verbs.QPInit{SendCQ: cq, RecvCQ: cq, MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 1, MaxRecvSGE: 1, Name: what})
-			t.must(err, "CreateQP")
+			t.claimed(err, "PD.CreateQP")
 			t.own(qp)
 			c := &side{t: t, name: "client", dev: t.Client, attr: t.Client.Attr(), qp: qp, conn: peer.conn}
 			a := c.rawAttr(peer)
 			for _, st := range stateWays[from] {
 				a.State = st
-				t.must(qp.Modify(a), "%s, on the way to %v", what, st)
+				t.claimed(qp.Modify(a), "Modify %s, on the way to %v", what, st)
 			}
 			require.Equal(t, from, qp.Query().State, what)
 			a.State = to
@@ -144,7 +144,7 @@ func (s *side) wantNoPost(recv bool) {
 	require.Zero(s.t, n)
 	n, err = s.qp.PostRecv([]verbs.RecvWR{{}})
 	if recv {
-		require.NoError(s.t, err)
+		s.t.must(err, "PostRecv")
 		require.Equal(s.t, 1, n)
 		return
 	}
@@ -160,7 +160,7 @@ func statePostReset(t *T) {
 
 func statePostInit(t *T) {
 	c := t.rawQP("client", t.Client, opts{})
-	t.must(c.qp.Modify(verbs.QPAttr{State: verbs.Init}), "to INIT")
+	t.claimed(c.qp.Modify(verbs.QPAttr{State: verbs.Init}), "Modify to INIT")
 	c.wantNoPost(true)
 }
 
@@ -169,7 +169,7 @@ func statePostRTR(t *T) {
 	a := c.rawAttr(s)
 	for _, st := range []verbs.QPState{verbs.Init, verbs.RTR} {
 		a.State = st
-		t.must(c.qp.Modify(a), "to %v", st)
+		t.claimed(c.qp.Modify(a), "Modify to %v", st)
 	}
 	c.wantNoPost(true)
 }
@@ -181,7 +181,7 @@ func stateRTR(t *T) {
 	a := s.rawAttr(c)
 	for _, st := range []verbs.QPState{verbs.Init, verbs.RTR} {
 		a.State = st
-		t.must(s.qp.Modify(a), "to %v", st)
+		t.claimed(s.qp.Modify(a), "Modify to %v", st)
 	}
 	src, dst := c.filled(100, 0), s.mem(100, verbs.LocalWrite)
 	id := s.postRecv(dst.sge())
@@ -189,7 +189,7 @@ func stateRTR(t *T) {
 	s.wantMessage(id, 100)
 	dst.wantBytes(src.bytes(), "message in RTR")
 	a.State = verbs.RTS
-	t.must(s.qp.Modify(a), "to RTS")
+	t.claimed(s.qp.Modify(a), "Modify to RTS")
 	t.wantAlive(c, s)
 }
 

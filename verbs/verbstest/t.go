@@ -21,8 +21,9 @@ type T struct {
 	*Env
 	finished bool
 	base     [2]verbs.Resources
-	mu       sync.Mutex // owned: tasks of a check add to it
+	mu       sync.Mutex // of owned, dialed and ids: tasks of a check add to them
 	owned    []closer
+	dialed   []error // of dial
 	guarded  []*mem
 	ids      uint64
 }
@@ -90,26 +91,32 @@ func (t *T) end() {
 	}
 }
 
-// must fails the check on err. What the device does not support, and did not say
-// that it does, skips it.
+// must fails the check on err of a verb that every device has; what names it.
+// Nothing skips here: a check says in its Needs what a device may lack.
 func (t *T) must(err error, what string, args ...any) {
 	t.Helper()
 	if errors.Is(err, verbs.ErrUnsupported) {
-		t.Skipf("%s: %v", fmt.Sprintf(what, args...), err)
+		t.fatalf("%s, which every device must support: %v", fmt.Sprintf(what, args...), err)
 	}
 	if err != nil {
-		t.Errorf("%s: %v", fmt.Sprintf(what, args...), err)
-		t.FailNow()
+		t.fatalf("%s: %v", fmt.Sprintf(what, args...), err)
 	}
 }
 
-// claimed is must for what the device's capabilities promise.
-func (t *T) claimed(err error, what string) {
+// claimed is must for what the device's attributes or the Env promise.
+func (t *T) claimed(err error, what string, args ...any) {
 	t.Helper()
 	if err != nil {
-		t.Errorf("%s, which the device's capabilities promise: %v", what, err)
-		t.FailNow()
+		t.fatalf("%s, which the device's attributes or the Env promise: %v", fmt.Sprintf(what, args...), err)
 	}
+}
+
+// verb names the verb that gave err.
+func verb(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 func (t *T) fatalf(format string, args ...any) {

@@ -33,7 +33,7 @@ func (s *side) window(typ verbs.MWType) verbs.MW {
 func (s *side) bind1(mw verbs.MW, b verbs.Bind) uint32 {
 	s.t.Helper()
 	id := s.t.nextID()
-	s.t.must(s.qp.BindMW(mw, id, verbs.Signaled, b), "BindMW")
+	s.t.claimed(s.qp.BindMW(mw, id, verbs.Signaled, b), "BindMW")
 	s.wantSend(verbs.SendWR{ID: id, Op: verbs.OpBindMW}, verbs.Success)
 	return mw.RKey()
 }

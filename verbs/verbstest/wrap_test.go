@@ -2,6 +2,7 @@ package verbstest_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"example.org/nfsrdma/verbs"
@@ -25,6 +26,15 @@ type fault struct {
 	negotiated func(i *id) (int, int)                           // instead of Negotiated
 	query      func(*verbs.QPAttr)                              // out of Query
 	resources  func(d *device, r *verbs.Resources)              // out of Resources
+	missing    []string                                         // verbs that are ErrUnsupported
+}
+
+// lacks is the bare error of a missing verb: it does not say which.
+func (f *fault) lacks(verb string) error {
+	if slices.Contains(f.missing, verb) {
+		return verbs.ErrUnsupported
+	}
+	return nil
 }
 
 // device decorates a device with a fault.
@@ -68,6 +78,9 @@ func (d *device) OnEvent(f func(verbs.AsyncEvent)) {
 }
 
 func (d *device) AllocPD() (verbs.PD, error) {
+	if err := d.f.lacks("AllocPD"); err != nil {
+		return nil, err
+	}
 	p, err := d.Device.AllocPD()
 	if err != nil {
 		return nil, err
@@ -76,6 +89,9 @@ func (d *device) AllocPD() (verbs.PD, error) {
 }
 
 func (d *device) CreateCQ(init verbs.CQInit) (verbs.CQ, error) {
+	if err := d.f.lacks("CreateCQ"); err != nil {
+		return nil, err
+	}
 	c := &cq{d: d}
 	if h := init.Handler; h != nil {
 		if d.f.handler != nil {
@@ -95,6 +111,9 @@ func (d *device) CreateCQ(init verbs.CQInit) (verbs.CQ, error) {
 }
 
 func (d *device) Listen(addr string, backlog int) (verbs.Listener, error) {
+	if err := d.f.lacks("Listen"); err != nil {
+		return nil, err
+	}
 	l, err := d.Device.Listen(addr, backlog)
 	if err != nil {
 		return nil, err
@@ -103,6 +122,9 @@ func (d *device) Listen(addr string, backlog int) (verbs.Listener, error) {
 }
 
 func (d *device) Resolve(ctx context.Context, addr string) (verbs.ID, error) {
+	if err := d.f.lacks("Resolve"); err != nil {
+		return nil, err
+	}
 	i, err := d.Device.Resolve(ctx, addr)
 	if err != nil {
 		return nil, err
@@ -116,6 +138,9 @@ type listener struct {
 }
 
 func (l *listener) Accept(ctx context.Context) (verbs.ID, error) {
+	if err := l.d.f.lacks("Listener.Accept"); err != nil {
+		return nil, err
+	}
 	i, err := l.Listener.Accept(ctx)
 	if err != nil {
 		return nil, err
@@ -130,6 +155,9 @@ type id struct {
 }
 
 func (i *id) CreateQP(p verbs.PD, init verbs.QPInit) (verbs.QP, error) {
+	if err := i.d.f.lacks("ID.CreateQP"); err != nil {
+		return nil, err
+	}
 	if w, ok := p.(*pd); ok {
 		p = w.PD
 	}
@@ -155,10 +183,16 @@ func (i *id) change(p verbs.ConnParam) verbs.ConnParam {
 }
 
 func (i *id) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
+	if err := i.d.f.lacks("Connect"); err != nil {
+		return verbs.ConnParam{}, err
+	}
 	return i.ID.Connect(ctx, i.change(p))
 }
 
 func (i *id) Accept(ctx context.Context, p verbs.ConnParam) error {
+	if err := i.d.f.lacks("ID.Accept"); err != nil {
+		return err
+	}
 	return i.ID.Accept(ctx, i.change(p))
 }
 
@@ -208,6 +242,9 @@ func (p *pd) rights(a verbs.Access) verbs.Access {
 }
 
 func (p *pd) RegMR(buf []byte, a verbs.Access) (verbs.MR, error) {
+	if err := p.d.f.lacks("RegMR"); err != nil {
+		return nil, err
+	}
 	reg := buf
 	if p.d.f.region != nil {
 		reg = p.d.f.region(p, buf)
@@ -225,7 +262,12 @@ func (p *pd) RegMR(buf []byte, a verbs.Access) (verbs.MR, error) {
 	return m, nil
 }
 
-func (p *pd) AllocMR(n int, a verbs.Access) (verbs.MR, error) { return p.PD.AllocMR(n, p.rights(a)) }
+func (p *pd) AllocMR(n int, a verbs.Access) (verbs.MR, error) {
+	if err := p.d.f.lacks("AllocMR"); err != nil {
+		return nil, err
+	}
+	return p.PD.AllocMR(n, p.rights(a))
+}
 
 func (p *pd) Close() error {
 	for _, m := range p.late {
@@ -264,6 +306,9 @@ type cq struct {
 }
 
 func (c *cq) Poll(wc []verbs.WC) (int, error) {
+	if err := c.d.f.lacks("Poll"); err != nil {
+		return 0, err
+	}
 	if c.d.f.poll != nil {
 		return c.d.f.poll(c, wc)
 	}
@@ -283,12 +328,24 @@ func (c *cq) Arm(solicited bool) bool {
 	return c.CQ.Arm(solicited)
 }
 
+func (c *cq) Wait(ctx context.Context) error {
+	if err := c.d.f.lacks("Wait"); err != nil {
+		return err
+	}
+	return c.CQ.Wait(ctx)
+}
+
 type qp struct {
 	verbs.QP
 	d *device
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	for _, wr := range wrs {
+		if err := q.d.f.lacks(wr.Op.String()); err != nil {
+			return 0, err
+		}
+	}
 	wrs = append([]verbs.SendWR(nil), wrs...)
 	for i := range wrs {
 		if m, ok := wrs[i].Bind.MR.(*longMR); ok {
@@ -303,6 +360,9 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if err := q.d.f.lacks("PostRecv"); err != nil {
+		return 0, err
+	}
 	wrs = append([]verbs.RecvWR(nil), wrs...)
 	if q.d.f.recvs != nil {
 		q.d.f.recvs(wrs)
