@@ -3,6 +3,7 @@ package verbs
 import "context"
 
 // ConnParam is what one side wishes for a connection (struct rdma_conn_param).
+// The RNR timer is no wish: it is code 0, 655.36 ms, on both sides, as with rdma_cm.
 type ConnParam struct {
 	PrivateData []byte
 	IRD         int   // responder_resources: READs of the peer that this side will serve
@@ -33,11 +34,13 @@ type ID interface {
 	// OnEvent sets the function that gets the events of the connection. It must not wait.
 	OnEvent(func(CMEventType))
 	// Connect asks the peer, and waits for its answer: what the peer sent and
-	// wishes. A refusal is a *RejectError.
+	// wishes. A refusal is a *RejectError. Without CreateQP before, or a second
+	// time, it is an error.
 	Connect(ctx context.Context, p ConnParam) (peer ConnParam, err error)
 	// Request is what the peer asked for, on an ID of Listener.Accept.
 	Request() ConnParam
 	// Accept answers a request, and waits until the connection is established.
+	// Without CreateQP before, or a second time, it is an error.
 	Accept(ctx context.Context, p ConnParam) error
 	// Reject refuses a request.
 	Reject(private []byte) error

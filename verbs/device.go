@@ -9,7 +9,8 @@ type Device interface {
 	Attr() DeviceAttr
 	AllocPD() (PD, error)
 	CreateCQ(CQInit) (CQ, error)
-	// Listen waits for connections at "host:port" (rdma_listen).
+	// Listen waits for connections at "host:port" (rdma_listen), which
+	// Listener.Addr returns as it is. Port 0 asks for no free port: a device may refuse it.
 	Listen(addr string, backlog int) (Listener, error)
 	// Resolve finds the way to "host:port" (rdma_resolve_addr, rdma_resolve_route).
 	Resolve(ctx context.Context, addr string) (ID, error)

@@ -86,11 +86,15 @@ type FastRegMR interface {
 	// MapPages sets the page list of the next REG_MR and returns how many segments fit: all but the first
 	// must begin, all but the last must end at a page boundary (ib_map_mr_sg).
 	MapPages(segs []DMASeg) int
-	// NextKey changes the key's tag byte and returns the key (ib_update_fast_reg_key).
+	// NextKey changes the key's tag byte and returns the key (ib_update_fast_reg_key),
+	// for SendWR.Key and as the rkey of what is posted behind the REG_MR.
 	NextKey() uint32
 	// Addr and Len are those of the mapped page list.
 	Addr() uint64
 	Len() int
+	// RKey and LKey are those of the latest REG_MR once it has completed. From
+	// NextKey until then a device may give the old or the new tag byte: an lkey
+	// for work behind the REG_MR is LKey with the tag byte of NextKey's key.
 	RKey() uint32
 	LKey() uint32
 	// Valid says whether the key is registered now. What hardware cannot tell,

@@ -6,7 +6,7 @@ import "context"
 type CQInit struct {
 	Depth int // entries; more completions than this is an overflow
 	// Handler, if not nil, is called once after each Arm, when a completion
-	// comes. It must not wait. Without it, use Wait.
+	// comes. It must not wait. It gets every event, and Wait none; without it, use Wait.
 	Handler func(CQ)
 	Name    string // for messages
 }
@@ -21,7 +21,9 @@ type CQ interface {
 	// Arm asks for one event at the next completion, or the next solicited or failed one
 	// (ibv_req_notify_cq). missed says that completions may be there already: poll again.
 	Arm(solicitedOnly bool) (missed bool)
-	// Wait waits for the event that Arm asked for.
+	// Wait waits for the event that Arm asked for. One task at a time. It ends
+	// with ErrClosed when the queue is closed, or was before; of a queue with a
+	// Handler it ends only so, or with ctx.
 	Wait(ctx context.Context) error
 	// Close destroys it. ErrBusy while a queue pair uses it.
 	Close() error
@@ -85,7 +87,7 @@ type QPAttr struct {
 	RQPSN    uint32 // 24 bits
 	PathMTU  int    // 256 to 4096; 0 the device's
 	IRD      int    // max_dest_rd_atomic
-	MinRNR   uint8  // RNR NAK timer code, IB specification table 45
+	MinRNR   uint8  // RNR NAK timer code, IB specification table 45; 0 is 655.36 ms, as in the connections of an ID
 	// To RTS.
 	SQPSN    uint32
 	ORD      int   // max_rd_atomic

@@ -16,6 +16,8 @@ var cqChecks = []Check{
 	{Name: "cq/arm-reports-missed", Run: cqMissed},
 	{Name: "cq/wait", Run: cqWait},
 	{Name: "cq/wait-deadline", Run: cqWaitDeadline},
+	{Name: "cq/wait-ends-at-close", Run: cqWaitClosed},
+	{Name: "cq/handler-takes-the-event", Run: cqHandlerOrWait},
 	{Name: "cq/handler-once-per-arm", Run: cqHandlerOnce},
 	{Name: "cq/handler-not-without-arm", Run: cqHandlerUnarmed},
 	{Name: "cq/handler-may-post-and-poll", Run: cqHandlerPosts},
@@ -123,6 +125,35 @@ func cqWaitDeadline(t *T) {
 	cancel()
 	require.ErrorIs(t, s.rcq.Wait(ctx), context.Canceled, "Wait")
 	t.wantAlive(c, s) // and it works as before
+}
+
+func cqWaitClosed(t *T) {
+	ctx, cancel := t.within(patience)
+	defer cancel()
+	cq := t.newCQ(t.Client, verbs.CQInit{Depth: 4})
+	require.False(t, cq.Arm(false))
+	waiter := t.start("waiter", func() error { return verb("Wait", cq.Wait(ctx)) })
+	t.settle()
+	t.close(cq)
+	require.ErrorIs(t, waiter.wait(), verbs.ErrClosed, "a Wait under way when the queue closes")
+	cq = t.newCQ(t.Client, verbs.CQInit{Depth: 4})
+	t.close(cq)
+	require.ErrorIs(t, cq.Wait(ctx), verbs.ErrClosed, "Wait of a closed queue")
+}
+
+// cqHandlerOrWait: an event is delivered once, and a handler comes first.
+func cqHandlerOrWait(t *T) {
+	h := t.newHandled(t.Server)
+	c, s := t.connect(opts{}, opts{init: func(q *verbs.QPInit) { q.RecvCQ = h.cq }})
+	h.n.Store(0)
+	s.postRecv()
+	require.False(t, h.cq.Arm(false))
+	c.do(verbs.SendWR{Op: verbs.OpSend})
+	h.want(1)
+	ctx, cancel := t.within(5 * sched.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, h.cq.Wait(ctx), context.DeadlineExceeded, "Wait of a queue with a handler")
+	h.take(1)
 }
 
 // handled is a completion queue with a handler that counts.

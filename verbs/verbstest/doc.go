@@ -29,15 +29,21 @@
 // Statuses are asserted exactly, as hardware gives them; where hardware and
 // libraries differ (a bad bind may be refused when it is posted or complete with an
 // error) a check takes both. What the capabilities promise must work; what they do
-// not promise must be refused with an error that matches ErrUnsupported. A check
-// skips only for a capability or limit of the device that the reason names (Check.Needs), and for immediate
-// data on iWARP. ErrUnsupported from what every device has is a failure: protection domains, RegMR, AllocMR,
-// completion queues, connections and their queue pairs, SEND, RDMA WRITE, RDMA READ, receives.
-// A theme of which no check ran is a failure of Run, unless a device may lack all of it. Checks lists the suite. A status of the responder reaches
-// the requester in InfiniBand only: with iWARP, a check asks that the data did
-// not land and that the responder's queue pair is in ERR.
+// not promise must be refused with an error that matches ErrUnsupported. A status
+// of the responder reaches the requester in InfiniBand only: with iWARP, a check
+// asks that the data did not land and that the responder's queue pair is in ERR.
 //
 // Each region has guard bytes on both sides that are looked at when the check ends.
+//
+// Checks lists the suite; the name of a check says its theme and what it asks.
+//
+// # What may be missing
+//
+// A check is skipped only for want of a capability, a limit or a field of the Env,
+// and names it (Check.Needs), or of immediate data on iWARP. ErrUnsupported of what
+// every device has is a failure that names the verb: AllocPD, RegMR, AllocMR, CreateCQ, Poll, Wait,
+// Listen, Resolve, Connect, Accept, ID.CreateQP, PostRecv, and PostSend of SEND, RDMA WRITE and RDMA READ.
+// Run fails where a theme that no device may lack, such as rights or cm, ran no check.
 //
 // # Time
 //
