@@ -45,6 +45,15 @@ func eachMode(t *testing.T, f func(t *testing.T, p fabric.Params)) {
 // long says whether the long form of tests is asked for by an environment variable.
 func long(name string) bool { return os.Getenv(name) != "" }
 
+// share is n, or a part of it under the race detector, for what runs in virtual time: there is one goroutine
+// at a time, and no race to be found.
+func share(n int) int {
+	if raceEnabled {
+		return max(n/8, 1)
+	}
+	return n
+}
+
 // lossy is a link that loses, repeats and reorders 1 % of the packets each.
 func lossy() *fabric.Link {
 	l := fabric.RoCE100G

@@ -22,7 +22,7 @@ import (
 // TestTeardown takes a fabric under load apart in an order, and at moments, that the seed tells.
 func TestTeardown(t *testing.T) {
 	eachTime(t, func(t *testing.T, p fabric.Params) {
-		seeds := 200
+		seeds := share(200)
 		if p.Live {
 			seeds = 20
 		}

@@ -20,7 +20,7 @@ import (
 func TestOneSeedOneTrace(t *testing.T) {
 	want := contend(t, 7)
 	t.Logf("%v", want)
-	for i := range 99 {
+	for i := range share(99) {
 		require.Equal(t, want, contend(t, 7), "run %d", i+2)
 	}
 	other := contend(t, 8)

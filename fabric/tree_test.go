@@ -30,7 +30,11 @@ func TestTree(t *testing.T) {
 	src := os.DirFS(filepath.Join(strings.TrimSpace(string(out)), "src"))
 	full := long("NFSRDMA_FULL_TREE")
 	if !full {
-		src = part(t, src, "encoding", 10)
+		every := 10
+		if raceEnabled {
+			every = 80
+		}
+		src = part(t, src, "encoding", every)
 	}
 	eachMode(t, func(t *testing.T, p fabric.Params) {
 		f := fabric.New(t, p)
@@ -49,7 +53,7 @@ func TestTree(t *testing.T) {
 		files, size := compareTrees(t, src, got)
 		t.Logf("%d files, %d bytes: in %v, out %v, compared in %v; %v of the fabric's time",
 			files, size, t1.Sub(t0), t2.Sub(t1), time.Since(t2), f.Now())
-		require.Greater(t, files, 1000)
+		require.Greater(t, files, 300)
 	})
 }
 
