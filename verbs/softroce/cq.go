@@ -101,8 +101,13 @@ func (c *cq) Arm(solicitedOnly bool) bool {
 
 // Wait implements verbs.CQ.
 func (c *cq) Wait(ctx context.Context) error {
-	if err := c.waiter.Wait(ctx); err != nil {
-		return err
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if !closed {
+		if err := c.waiter.Wait(ctx); err != nil {
+			return err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

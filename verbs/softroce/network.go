@@ -25,6 +25,7 @@ type NetConfig struct {
 // Network joins the devices of one process. Its owner closes it after its devices.
 type Network struct {
 	s   *sched.Sched
+	own bool // s is
 	cfg NetConfig
 	tap func(*packet) bool // of tests: sees each packet that is sent, false loses it
 
@@ -38,10 +39,14 @@ type Network struct {
 
 type pipeKey struct{ from, to *Device }
 
-// NewNetwork makes a network without devices.
+// NewNetwork makes a network without devices. A nil s is live, and the network's own.
 func NewNetwork(s *sched.Sched, cfg NetConfig) *Network {
+	own := s == nil
+	if own {
+		s = sched.NewLive(1)
+	}
 	return &Network{
-		s: s, cfg: cfg, rng: s.Rand("softroce"), devices: map[string]*Device{},
+		s: s, own: own, cfg: cfg, rng: s.Rand("softroce"), devices: map[string]*Device{},
 		pipes: map[pipeKey]*link.Pipe{}, qpns: map[uint32]*qp{}, cm: cmTable{listeners: map[string]*listener{}},
 	}
 }
