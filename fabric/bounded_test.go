@@ -61,7 +61,7 @@ func TestNoAllocationPerCall(t *testing.T) {
 	}
 	eachMode(t, func(t *testing.T, p fabric.Params) {
 		for _, link := range []*fabric.Link{nil, &fabric.RoCE100G} {
-			calls, most := 10_000, 0.05
+			calls, most := 10_000, perCall(p)
 			if link != nil && p.Live { // real time passes, and timers start goroutines now and then
 				calls, most = 500, 1
 			}
@@ -113,9 +113,17 @@ func TestNoAllocationUnderLoad(t *testing.T) {
 			few := allocations(func() { f.Run(t, l) })
 			l.Calls = 6000
 			many := allocations(func() { f.Run(t, l) })
-			assert.Less(t, (many-few)/5000, 0.05, "allocations of one more call, %v", op)
+			assert.Less(t, (many-few)/5000, perCall(p), "allocations of one more call, %v", op)
 		}
 	})
+}
+
+// perCall is what may be allocated: live, the runtime and the growth of pools have their share.
+func perCall(p fabric.Params) float64 {
+	if p.Live {
+		return 0.3
+	}
+	return 0.05
 }
 
 // allocations counts those of f, in all goroutines.
