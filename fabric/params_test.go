@@ -65,6 +65,8 @@ func TestParamsOutOfBounds(t *testing.T) {
 	}{
 		{fabric.Params{RSize: 1500}, "fabric: RSize (rsize) is 1500, must be a multiple of 1024 from 1024 to 1 GiB; 0 is the largest possible"},
 		{fabric.Params{IRD: 33, Personality: softroce.T310}, "fabric: IRD (responder_resources) is 33, must be 1 to 32, the device's max_qp_rd_atom; 0 is the default"},
+		{fabric.Params{Credits: 16377, Personality: softroce.T310}, "fabric: Credits (rdma_slot_table_entries) is 16377, must be 1 to 16376, calls, with 8 receives more within the device's max_qp_wr; 0 is the default"},
+		{fabric.Params{ServerCredits: 16384, Personality: softroce.MT25208}, "fabric: ServerCredits (max_requests) is 16384, must be 1 to 16383, calls, with a receive more within the device's max_qp_wr; 0 is the default"},
 		{fabric.Params{Link: &fabric.Link{Name: "x", Loss: 1.5}}, `fabric: Link: link "x": Loss is 1.5, want 0 to 1`},
 		{fabric.Params{RegMode: 77}, "fabric: RegMode (rdma_memreg_strategy) is RegMode(77), must be a registration mode of package nfsclient"},
 	} {
@@ -174,20 +176,22 @@ func TestParamsAtTheirBounds(t *testing.T) {
 
 func TestParamsThatAreNotNumbers(t *testing.T) {
 	for name, p := range map[string]fabric.Params{
-		"large payloads":           {MaxDataSegs: 4096, MaxBlockSize: 16 << 20},
-		"large payloads live":      {MaxDataSegs: 4096, MaxBlockSize: 16 << 20, Live: true},
-		"sizes of no page":         {RSize: 3072, WSize: 5120},
-		"no remote inv":            {NoRemoteInv: true},
-		"no pad optimize":          {NoPadOptimize: true},
-		"register sink":            {RegisterSink: true},
-		"register sink, iwarp":     {RegisterSink: true, Personality: softroce.T310},
-		"one of everything":        {MaxDataSegs: 1, Credits: 1, ServerCredits: 1, Threads: 1, SQDepth: 4, ClientSQDepth: 4, IRD: 1, ORD: 1, InlineRead: 1024, InlineWrite: 1024},
-		"calls longer than queues": {MaxDataSegs: 300, MaxBlockSize: 2 << 20, Credits: 2, Personality: softroce.T310},
-		"user":                     {UID: 1000, GID: 1000},
-		"root squash":              {RootSquash: true},
-		"trace":                    {Trace: true},
-		"inode lock":               {Storage: fabric.Memory().WithInodeLock(time.Microsecond, 100)},
-		"no time limit":            {TimeLimit: -1},
+		"large payloads":                   {MaxDataSegs: 4096, MaxBlockSize: 16 << 20},
+		"large payloads live":              {MaxDataSegs: 4096, MaxBlockSize: 16 << 20, Live: true},
+		"sizes of no page":                 {RSize: 3072, WSize: 5120},
+		"no remote inv":                    {NoRemoteInv: true},
+		"no pad optimize":                  {NoPadOptimize: true},
+		"register sink":                    {RegisterSink: true},
+		"register sink, iwarp":             {RegisterSink: true, Personality: softroce.T310},
+		"one of everything":                {MaxDataSegs: 1, Credits: 1, ServerCredits: 1, Threads: 1, SQDepth: 4, ClientSQDepth: 4, IRD: 1, ORD: 1, InlineRead: 1024, InlineWrite: 1024},
+		"calls longer than queues":         {MaxDataSegs: 300, MaxBlockSize: 2 << 20, Credits: 2, Personality: softroce.T310},
+		"credits of a small device":        {Credits: 16376, Personality: softroce.T310},
+		"server credits of a small device": {ServerCredits: 16383, Personality: softroce.T310},
+		"user":                             {UID: 1000, GID: 1000},
+		"root squash":                      {RootSquash: true},
+		"trace":                            {Trace: true},
+		"inode lock":                       {Storage: fabric.Memory().WithInodeLock(time.Microsecond, 100)},
+		"no time limit":                    {TimeLimit: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range modes {

@@ -186,6 +186,37 @@ func TestTimeLimit(t *testing.T) {
 	assert.NoError(t, f.Close())
 }
 
+// stuckFS does not come back from a READ.
+type stuckFS struct {
+	vfs.FS
+	stuck func(context.Context) error
+}
+
+func (s *stuckFS) Read(ctx context.Context, _ vfs.ID, _ uint64, _ []byte, _ *vfs.Attr) (int, bool, error) {
+	return 0, false, s.stuck(ctx)
+}
+
+// TestStuckServer: the client tries for ever, and the limit of time says who waits for what.
+func TestStuckServer(t *testing.T) {
+	fs := &stuckFS{FS: memfs.New(memfs.Options{RootMode: 0o777, Capacity: 1 << 30})}
+	fake := runFake("TestX", func(t fabric.TB) {
+		f := fabric.New(t, fabric.Params{Storage: fabric.FileSystem("stuck", fs), Link: &fabric.RoCE25G})
+		ctx, cancel := f.WithCancel(bg)
+		t.Cleanup(cancel) // before the fabric closes
+		forever := f.Go("nothing", func() { _ = f.Sleep(ctx, 1000*time.Hour) })
+		fs.stuck = forever
+		f.Run(t, fabric.Load{Op: fabric.Read, FileSize: 4096})
+	})
+	require.True(t, fake.stopped)
+	require.Len(t, fake.errors(), 1)
+	for _, want := range []string{
+		"virtual time has passed its limit of 1h0m0s: the caller waits for the load's calls\n",
+		"nfsd: waits for the end of task nothing since ", "load read 0: waits for a reply (xid ",
+	} {
+		assert.Contains(t, fake.errors()[0], want)
+	}
+}
+
 // TestReplayLines is what a failed test leaves behind, word by word.
 func TestReplayLines(t *testing.T) {
 	fail := func(p fabric.Params, name string) []string {
