@@ -73,7 +73,8 @@ func (n *Network) NewDevice(name string, p Personality) (*Device, error) {
 	return d, nil
 }
 
-// Close fails if a device is still open, and drops packets in flight.
+// Close fails if a device is still open, and drops packets in flight. It ends a
+// scheduler of the network's own with the last device.
 func (n *Network) Close() error {
 	n.mu.Lock()
 	open := slices.Collect(maps.Values(n.devices))
@@ -85,6 +86,9 @@ func (n *Network) Close() error {
 	}
 	for _, p := range pipes {
 		p.Close()
+	}
+	if n.own && len(errs) == 0 {
+		return n.s.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -98,6 +98,9 @@ func (q *qp) timeout() {
 		q.setTimer(q.due.Sub(now))
 		return
 	}
+	if q.pipe == nil && q.peer != nil && q.peer.pending.Load() > 0 {
+		return // what was sent on a direct wire waits for the peer's engine
+	}
 	q.st.timeouts++
 	if q.retries == 0 {
 		q.st.retryExceeded++

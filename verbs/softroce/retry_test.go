@@ -81,3 +81,17 @@ func TestRetriesComeBack(t *testing.T) {
 	}
 	assert.Equal(t, 20, n)
 }
+
+// On a direct wire a peer whose engine is busy has the packet: it is not lost, however long that takes.
+func TestBusyPeerIsNoLoss(t *testing.T) {
+	p := newTestPair(t, pairConfig{raw: func(a, b *verbs.QPAttr) { a.RetryCnt = 0 }})
+	defer p.close()
+	b := p.b.q()
+	b.pending.Add(1) // somebody runs the engine
+	p.post(&p.a, p.a.write(&p.b, 1, 0, 10, 0))
+	p.settle(20 * ackTimeout(8))
+	p.none(&p.a)
+	b.loop(nil)
+	p.want(&p.a, 1, verbs.OpRDMAWrite, verbs.Success)
+	assert.Zero(t, p.a.q().st.timeouts)
+}
