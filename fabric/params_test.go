@@ -230,27 +230,32 @@ func TestLinksAndPersonalities(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// TestParamsCombined takes a value of each knob at random, over 200 seeds.
+// TestParamsCombined takes a value of each knob at random, over 200 seeds; live, over a few.
 func TestParamsCombined(t *testing.T) {
-	seeds := uint64(share(200))
-	if long("NFSRDMA_LONG") {
-		seeds = 5000
-	}
-	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(seed, 9))
-		p := randomParams(rng)
-		p.Seed = seed + 1
-		f, err := fabric.Start(p)
-		if err == nil {
-			err = errors.Join(exercise(f), f.Close())
+	eachTime(t, func(t *testing.T, time fabric.Params) {
+		seeds := uint64(share(200))
+		if time.Live {
+			seeds = 16
 		}
-		if tooSmall(&p, err) {
-			continue
+		if long("NFSRDMA_LONG") {
+			seeds *= 25
 		}
-		if !assert.NoError(t, err, "seed %d: %+v", p.Seed, p) {
-			return
+		for seed := range seeds {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			p := randomParams(rng)
+			p.Seed, p.Live = seed+1, time.Live
+			f, err := fabric.Start(p)
+			if err == nil {
+				err = errors.Join(exercise(f), f.Close())
+			}
+			if tooSmall(&p, err) {
+				continue
+			}
+			if !assert.NoError(t, err, "seed %d: %+v", p.Seed, p) {
+				return
+			}
 		}
-	}
+	})
 }
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
