@@ -254,7 +254,7 @@ func (s *tearSide) setTarget(kind string) {
 		w, err := s.pd.AllocMW(verbs.MWType2B)
 		must(err)
 		t.key.Store(w.NextKey())
-		do(verbs.SendWR{Op: verbs.OpBindMW, MW: w, Key: t.key.Load(), Bind: verbs.Bind{MR: mr, Addr: mr.Addr(), Length: 2*tearStep, Access: rights}})
+		do(verbs.SendWR{Op: verbs.OpBindMW, MW: w, Key: t.key.Load(), Bind: verbs.Bind{MR: mr, Addr: mr.Addr(), Length: 2 * tearStep, Access: rights}})
 		t.addr = mr.Addr()
 		t.revoke = localInv(w.Close)
 		t.close = append(t.close, w.Close, mr.Close)
