@@ -69,7 +69,7 @@ const (
 	idSetup   = 102
 )
 
-var tearFill = map[byte][]byte{tearData: bytes.Repeat([]byte{tearData}, tearStep), tearOurs: bytes.Repeat([]byte{tearOurs}, tearStep)}
+var tearFill = map[byte][]byte{0x5a: bytes.Repeat([]byte{0x5a}, tearStep), tearData: bytes.Repeat([]byte{tearData}, tearStep), tearOurs: bytes.Repeat([]byte{tearOurs}, tearStep)}
 
 func fillWith(b []byte, v byte) {
 	for len(b) > 0 {
