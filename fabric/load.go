@@ -52,7 +52,7 @@ type Load struct {
 	Time        time.Duration // stop to make calls after so much of the fabric's time
 	Warm        int64         // calls before the measurement begins; Bytes, Calls and Time do not count them
 	Stable      bool          // WRITE FILE_SYNC; otherwise UNSTABLE and one COMMIT a file at the end
-	Verify      bool          // compare every byte: reads as they come, writes in the server's file system after each reply
+	Verify      bool          // compare every byte: reads as they come, writes in the server's file system after each reply, where other bytes are put before
 	Mount       *Mount        // nil: the first mount, made if there is none
 	Dir         string        // where the files are; default "/"
 	Name        string        // of the files; default "load"
