@@ -180,13 +180,17 @@ func TestLoadEnds(t *testing.T) {
 
 		l = base
 		l.Time, l.Warm = 3*time.Millisecond, 50
-		r = f.Run(t, l)
-		assert.GreaterOrEqual(t, r.Elapsed, l.Time-r.Latency.Max())
-		if !p.Live {
-			assert.LessOrEqual(t, r.Elapsed, l.Time+r.Latency.Max())
-			assert.Greater(t, r.Calls, int64(500))
+		for range 2 {
+			r = f.Run(t, l)
+			assert.GreaterOrEqual(t, r.Elapsed, l.Time-r.Latency.Max())
+			if !p.Live {
+				assert.LessOrEqual(t, r.Elapsed, l.Time+r.Latency.Max())
+				assert.Greater(t, r.Calls, int64(500))
+			}
+			assert.Equal(t, r.Calls*8192, r.Bytes)
+			assert.Equal(t, r.Calls, r.Latency.Count())
+			l.Random, l.Verify, l.Warm = true, true, 0
 		}
-		assert.Equal(t, r.Calls*8192, r.Bytes)
 
 		r = f.Run(t, fabric.Load{Op: fabric.Write, FileSize: 1 << 20, Files: 2})
 		assert.EqualValues(t, 32, r.Calls, "all files once, 64 KiB a call")
