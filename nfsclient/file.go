@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"sync"
+	"syscall"
 
 	"example.org/nfsrdma/internal/nfs3"
 )
@@ -53,7 +54,7 @@ func (m *Mount) open(ctx context.Context, name string, flag int, perm fs.FileMod
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
-		return m.create(ctx, name, flag&os.O_EXCL != 0, perm)
+		return m.create(ctx, name, flag, perm)
 	case err != nil:
 		return n, err
 	case writes && n.attr.Type == nfs3.NF3DIR:
@@ -64,14 +65,16 @@ func (m *Mount) open(ctx context.Context, name string, flag int, perm fs.FileMod
 	return n, err
 }
 
-func (m *Mount) create(ctx context.Context, name string, excl bool, perm fs.FileMode) (node, error) {
+func (m *Mount) create(ctx context.Context, name string, flag int, perm fs.FileMode) (node, error) {
 	dir, base, err := m.parent(ctx, name)
 	if err != nil {
 		return node{}, err
 	}
 	how := CreateHow{Mode: nfs3.UNCHECKED, Attr: setMode(perm)}
-	if excl {
+	if flag&os.O_EXCL != 0 {
 		how.Mode = nfs3.GUARDED
+	} else if flag&os.O_TRUNC != 0 {
+		how.Attr.SetSize = true // of a file that appears meanwhile
 	}
 	c, err := m.Create(ctx, dir, base, how)
 	if err != nil {
@@ -95,9 +98,26 @@ func (f *File) check(op string) error {
 	return nil
 }
 
+// accessMask is O_ACCMODE.
+const accessMask = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
+
+func (f *File) checkRead() error {
+	if f.flag&accessMask == os.O_WRONLY {
+		return pathError("read", f.name, syscall.EBADF)
+	}
+	return f.check("read")
+}
+
+func (f *File) checkWrite() error {
+	if f.flag&accessMask == os.O_RDONLY {
+		return pathError("write", f.name, syscall.EBADF)
+	}
+	return f.check("write")
+}
+
 // ReadAt reads with READs of at most RSize, several at once (IODepth).
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	if err := f.check("read"); err != nil {
+	if err := f.checkRead(); err != nil {
 		return 0, err
 	}
 	if off < 0 {
@@ -112,7 +132,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 
 // WriteAt writes with unstable WRITEs of at most WSize, several at once (IODepth).
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.check("write"); err != nil {
+	if err := f.checkWrite(); err != nil {
 		return 0, err
 	}
 	if off < 0 || f.flag&os.O_APPEND != 0 {
@@ -141,7 +161,7 @@ func (f *File) Read(p []byte) (int, error) {
 
 // Write writes at the file's offset, with O_APPEND at the end of the file.
 func (f *File) Write(p []byte) (int, error) {
-	if err := f.check("write"); err != nil {
+	if err := f.checkWrite(); err != nil {
 		return 0, err
 	}
 	if f.flag&os.O_APPEND != 0 {
@@ -186,7 +206,7 @@ func (f *File) Truncate(size int64) error {
 	if err := f.check("truncate"); err != nil {
 		return err
 	}
-	if size < 0 {
+	if size < 0 || f.flag&accessMask == os.O_RDONLY {
 		return pathError("truncate", f.name, fs.ErrInvalid)
 	}
 	// What was written beyond must not come back when it is written again.

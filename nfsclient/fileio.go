@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"example.org/nfsrdma/internal/nfs3"
@@ -44,8 +45,10 @@ func (m *Mount) readPiece(ctx context.Context, fh FH, off uint64, p []byte) (n i
 // unstable is data that a server may still lose.
 type unstable struct {
 	mu      sync.Mutex
-	extents []extent
+	extents []extent // none covers another
 	bytes   int
+	end     uint64       // of the highest extent, or beyond it
+	commit  *sched.Mutex // held by who commits: others find all stable when it is their turn
 }
 
 type extent struct {
@@ -54,11 +57,58 @@ type extent struct {
 	verf Verf
 }
 
+// add notes newer data in the place of what they cover.
 func (u *unstable) add(e extent) {
 	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cutLocked(e.off, e.off+uint64(len(e.data)))
 	u.extents = append(u.extents, e)
 	u.bytes += len(e.data)
-	u.mu.Unlock()
+	u.end = max(u.end, e.off+uint64(len(e.data)))
+}
+
+// cut forgets what lies in [from, to): it has been written anew.
+func (u *unstable) cut(from, to uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cutLocked(from, to)
+}
+
+func (u *unstable) cutLocked(from, to uint64) {
+	covered := func(e extent) bool { return e.off < to && e.off+uint64(len(e.data)) > from }
+	if from >= u.end || !slices.ContainsFunc(u.extents, covered) {
+		return
+	}
+	var out []extent
+	u.bytes = 0
+	keep := func(off uint64, data []byte, verf Verf) {
+		out = append(out, extent{off, data, verf})
+		u.bytes += len(data)
+	}
+	for _, e := range u.extents {
+		end := e.off + uint64(len(e.data))
+		switch {
+		case !covered(e):
+			keep(e.off, e.data, e.verf)
+			continue
+		case e.off < from:
+			keep(e.off, e.data[:from-e.off], e.verf)
+		}
+		if end > to {
+			keep(to, e.data[to-e.off:], e.verf)
+		}
+	}
+	u.extents = out
+}
+
+// committing is the lock of who commits.
+func (u *unstable) committing(s *sched.Sched) *sched.Mutex {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.commit == nil {
+		u.commit = s.NewMutex("the COMMIT of a file")
+	}
+	return u.commit
 }
 
 func (u *unstable) take() []extent {
@@ -107,14 +157,23 @@ func (m *Mount) writePiece(ctx context.Context, fh FH, off uint64, p []byte, u *
 				data = bytes.Clone(data)
 			}
 			u.add(extent{off + uint64(n), data, r.Verf})
+		} else {
+			u.cut(off+uint64(n), off+uint64(n+r.Count))
 		}
 		n += r.Count
 	}
 	return n, nil
 }
 
-// commitAll commits what is in u, and writes again what the verifiers say may be lost.
+// commitAll commits what is in u, and writes again what the verifiers say may be lost. One at a time does: a
+// second caller must not return before the data that the first took is stable. What another task writes
+// meanwhile to the same bytes may be written over by what is written again.
 func (m *Mount) commitAll(ctx context.Context, fh FH, u *unstable) error {
+	l := u.committing(m.s)
+	if err := l.Lock(ctx); err != nil {
+		return err
+	}
+	defer l.Unlock()
 	for try := 0; ; try++ {
 		list := u.take()
 		if len(list) == 0 {

@@ -9,7 +9,7 @@ import (
 // SetAttr sets attributes (SETATTR). With a guard, only if the file's ctime is *guard; otherwise
 // NFS3ERR_NOT_SYNC.
 func (m *Mount) SetAttr(ctx context.Context, fh FH, set *Sattr, guard *Time) (WccData, error) {
-	args := nfs3.SetattrArgs{Object: fh, Attr: *set}
+	args := nfs3.SetattrArgs{Object: fh, Attr: orZero(set)}
 	if guard != nil {
 		args.Guard, args.GuardCtime = true, *guard
 	}

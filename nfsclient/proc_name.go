@@ -88,9 +88,17 @@ func (m *Mount) Create(ctx context.Context, dir FH, name string, how CreateHow) 
 	return created(r.Object, r.ObjAttr, r.DirWcc), check(nfs3.CREATE, name, r.Status)
 }
 
+// orZero lets nil set nothing.
+func orZero(set *Sattr) Sattr {
+	if set == nil {
+		return Sattr{}
+	}
+	return *set
+}
+
 // Mkdir makes a directory (MKDIR).
 func (m *Mount) Mkdir(ctx context.Context, dir FH, name string, set *Sattr) (Created, error) {
-	args := nfs3.MkdirArgs{Where: dirOp(dir, name), Attr: *set}
+	args := nfs3.MkdirArgs{Where: dirOp(dir, name), Attr: orZero(set)}
 	var r nfs3.MkdirRes
 	if err := simple(ctx, m, nfs3.MKDIR, &args, nfs3.AppendMkdirArgs, &r, nfs3.ConsumeMkdirRes); err != nil {
 		return Created{}, err
@@ -105,7 +113,7 @@ func (m *Mount) Symlink(ctx context.Context, dir FH, name, target string, set *S
 		return Created{}, failed("SYMLINK", err)
 	}
 	defer m.x.Put(q)
-	args := nfs3.SymlinkArgs{Where: dirOp(dir, name), Attr: *set}
+	args := nfs3.SymlinkArgs{Where: dirOp(dir, name), Attr: orZero(set)}
 	q.Msg = nfs3.AppendSymlinkArgsHead(q.Msg, &args, uint32(len(target)))
 	q.Data, q.MaxReply = []byte(target), maxReply(nfs3.SYMLINK, 0)
 	body, err := m.do(ctx, q)
@@ -121,7 +129,7 @@ func (m *Mount) Symlink(ctx context.Context, dir FH, name, target string, set *S
 
 // Mknod makes a device, socket or FIFO (MKNOD); spec is used for the first.
 func (m *Mount) Mknod(ctx context.Context, dir FH, name string, t FType, set *Sattr, spec Spec) (Created, error) {
-	args := nfs3.MknodArgs{Where: dirOp(dir, name), Type: t, Attr: *set, Spec: spec}
+	args := nfs3.MknodArgs{Where: dirOp(dir, name), Type: t, Attr: orZero(set), Spec: spec}
 	var r nfs3.MknodRes
 	if err := simple(ctx, m, nfs3.MKNOD, &args, nfs3.AppendMknodArgs, &r, nfs3.ConsumeMknodRes); err != nil {
 		return Created{}, err

@@ -36,7 +36,7 @@ type Config struct {
 
 	MaxConns      int // connections; more are rejected; 0 is 1024
 	PayloadMemory int // bytes of data of all connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads
-	DRCEntries    int // replies in the duplicate request cache; 0 is 1024, negative is none
+	DRCEntries    int // replies in the duplicate request cache, of all clients together; 0 is 16384, negative is none
 
 	RejectEmptyWriteChunk bool // answer a Write chunk without segments with ERR_CHUNK; RFC 8166 section 4.3.2.3 allows it
 	EmptyUnusedChunks     bool // return unused Write chunks without segments (RFC 8267 section 6.4.1), not with zero lengths
@@ -78,7 +78,7 @@ func (c *Config) setDefaults() error {
 		c.Addr = fmt.Sprintf("%s:%d", c.Device.Name(), Port)
 	}
 	c.Threads = max(orDefault(c.Threads, 8), 1)
-	c.DRCEntries = orDefault(c.DRCEntries, 1024)
+	c.DRCEntries = orDefault(c.DRCEntries, 16384)
 	if len(c.Exports) == 0 {
 		return errors.New("nfsserver: no Exports")
 	}

@@ -44,6 +44,7 @@ type drc struct {
 	mu      sync.Mutex
 	entries map[drcKey]*drcEntry
 	free    *drcEntry // by next
+	left    int       // entries that have not been needed yet
 	old     drcEntry  // head of the ring of replies
 }
 
@@ -51,15 +52,13 @@ func newDRC(size int, n *counters) *drc {
 	if size < 0 {
 		return nil
 	}
-	d := &drc{n: n, entries: make(map[drcKey]*drcEntry, size)}
+	d := &drc{n: n, entries: map[drcKey]*drcEntry{}, left: size}
 	d.old.prev, d.old.next = &d.old, &d.old
-	es := make([]drcEntry, size)
-	for i := range es {
-		es[i].next = d.free
-		d.free = &es[i]
-	}
 	return d
 }
+
+// drcGrow is how many entries are allocated at a time.
+const drcGrow = 64
 
 // claim looks a call up. If it is to be executed and all entries are of calls that run, the entry is nil.
 func (d *drc) claim(host string, xid, proc uint32, args []byte) (*drcEntry, drcVerdict) {
@@ -92,6 +91,14 @@ func (d *drc) claim(host string, xid, proc uint32, args []byte) (*drcEntry, drcV
 }
 
 func (d *drc) take() *drcEntry {
+	if n := min(d.left, drcGrow); d.free == nil && n > 0 {
+		d.left -= n
+		es := make([]drcEntry, n)
+		for i := range es {
+			es[i].next = d.free
+			d.free = &es[i]
+		}
+	}
 	if e := d.free; e != nil {
 		d.free, e.next = e.next, nil
 		return e

@@ -14,12 +14,12 @@ func (t *thread) commit(args, b []byte) ([]byte, bool) {
 	e, id, st := t.resolve(&a.File)
 	if st == nfs3.NFS3_OK {
 		t.wcc = vfs.WCC{}
-		// Of the time before: data lost meanwhile must not count as committed.
-		res.Verf = t.srv.writeVerf(e)
 		st = t.mayWrite(e, id)
 		if st == nfs3.NFS3_OK {
 			st = status(e.FS.Commit(t.ctx, id, a.Offset, uint64(a.Count), &t.wcc))
 		}
+		// Of the time after: data lost before the file system committed must not count as committed.
+		res.Verf = t.srv.writeVerf(e)
 		e.wccData(&res.FileWcc, &t.wcc)
 	}
 	res.Status = st

@@ -13,6 +13,9 @@ func (s *Sched) WithTimeout(parent context.Context, d Duration) (context.Context
 		return context.WithTimeout(parent, d.Std())
 	}
 	c, cancel := s.newContext(parent)
+	if d <= 0 {
+		c.cancel(context.DeadlineExceeded)
+	}
 	if c.Err() == nil {
 		c.timer = s.v.getTimer()
 		c.timer.f = func() { c.cancel(context.DeadlineExceeded) }

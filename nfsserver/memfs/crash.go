@@ -69,13 +69,18 @@ func (fs *FS) commitAll(in *inode) { fs.commit(in, 0, 0) }
 func (fs *FS) Crash() {
 	fs.tree.Lock()
 	defer fs.tree.Unlock()
+	// All at one moment: a COMMIT between the loss of its data and the change of the verifier would hide it.
+	var all []*inode
 	fs.inodes.each(func(in *inode) bool {
 		in.mu.Lock()
-		fs.restore(in)
-		in.mu.Unlock()
+		all = append(all, in)
 		return true
 	})
 	fs.verf.Add(1)
+	for _, in := range all {
+		fs.restore(in)
+		in.mu.Unlock()
+	}
 }
 
 // restore goes back to the committed version. mu is held.
