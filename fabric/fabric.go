@@ -100,7 +100,7 @@ func (f *Fabric) build() error {
 		Threads:    p.Threads,
 		InlineSend: p.ServerInline, InlineRecv: p.ServerInline, Credits: p.ServerCredits,
 		ORD: p.ORD, SQDepth: p.SQDepth, MaxPayload: p.MaxBlockSize,
-		NoRemoteInvalidation: p.NoRemoteInv, RegisterSink: p.RegisterSink,
+		NoRemoteInvalidation: p.NoRemoteInv, RegisterSink: p.RegisterSink, DRCEntries: p.DRCEntries,
 		Trace: f.traceServer(),
 	})
 	return err

@@ -56,6 +56,7 @@ type Params struct {
 	SQDepth       int     // send queue, work requests (RPCRDMA_SQ_DEPTH_MULT x max_requests); default 4 a credit
 	ServerInline  int     // max_req_size: inline size of receives and sends, bytes; default 4096, or the client's if that is more
 	MaxBlockSize  int     // max_block_size: largest READ and WRITE in bytes; default 1 MiB
+	DRCEntries    int     // replies in the duplicate request cache; default 16384, negative none
 	RegisterSink  bool    // the server registers the sink of its RDMA READs
 	RootSquash    bool    // root_squash; default off
 	ReadOnly      bool    // ro
