@@ -126,13 +126,6 @@ func (s *chaosSide) room(n int) int {
 	return off
 }
 
-func (s *chaosSide) postRecv() {
-	n := s.room(chaosMax)
-	s.bufs = append(s.bufs, n)
-	s.p.recv(s.end, uint64(s.posted)+1<<32, n, chaosMax)
-	s.posted++
-}
-
 // pieces is [off, off+n) in one to four SGEs.
 func (s *chaosSide) pieces(off, n int) []verbs.SGE {
 	var list []verbs.SGE

@@ -60,7 +60,6 @@ type cmID struct {
 	psn      uint32 // that this side will send first
 	peerPSN  uint32
 	peerQP   *qp
-	peerRNR  uint8
 	onEvent  func(verbs.CMEventType)
 	calls    guard               // of onEvent, until Close
 	missed   []verbs.CMEventType // before OnEvent was called
