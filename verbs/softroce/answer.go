@@ -87,7 +87,7 @@ func (q *qp) readResponse(p *packet) {
 		q.failAt(i, verbs.BadRespErr)
 		return
 	}
-	switch copyTo(e.msg.seek(off), p) {
+	switch q.copyTo(e.msg.seek(off), p) {
 	case srcGone:
 		q.st.lostSource++
 		return // lost; the timer or the next packet asks again

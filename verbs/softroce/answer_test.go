@@ -22,7 +22,7 @@ func newRawPair(t *testing.T, change func(a, b *verbs.QPAttr)) *pair {
 }
 
 // later lets a copy of a packet arrive in d.
-func (p *pair) later(k *packet, d sched.Duration) { p.s.At(p.s.Now().Add(d), fly(k)) }
+func (p *pair) later(k *packet, d sched.Duration) { p.s.At(p.s.Now().Add(d), p.net.fly(k)) }
 
 // tapOnce calls f for the first packet that matches.
 func (p *pair) tapOnce(match func(*packet) bool, f func(*packet) bool) {
@@ -128,7 +128,7 @@ func TestAckOutOfRange(t *testing.T) {
 	a := p.a.q()
 	for _, psn := range []uint32{99, 98, 101, 200, 0, psnMask, 100 + 1<<22} {
 		for _, k := range []kind{pkAck, pkNak} {
-			a.offer([]packet{{dst: a, from: p.b.q(), kind: k, psn: psn, nak: nakRemAccess}})
+			a.offer([]packet{{dst: a, from: p.b.q(), kind: k, psn: psn, nak: nakRemAccess}}, p.b.q())
 		}
 		p.none(&p.a)
 	}

@@ -61,7 +61,7 @@ type cmID struct {
 	peerPSN  uint32
 	peerQP   *qp
 	onEvent  func(verbs.CMEventType)
-	calls    guard               // of onEvent, until Close
+	calls    gate                // of onEvent, until Close
 	missed   []verbs.CMEventType // before OnEvent was called
 	ended    bool                // CMDisconnected was delivered
 	closed   bool
@@ -100,7 +100,6 @@ func (d *Device) newID() (*cmID, error) {
 	}
 	d.res.CMID++
 	id := &cmID{dev: d, psn: d.net.psn()}
-	id.calls.allow()
 	id.waiter = d.net.s.NewWaiter("an answer to a connection request of " + d.name)
 	d.net.cm.ids = append(d.net.cm.ids, id)
 	return id, nil
@@ -265,9 +264,9 @@ func (id *cmID) OnEvent(f func(verbs.CMEventType)) {
 }
 
 func (id *cmID) call(f func(verbs.CMEventType), e verbs.CMEventType) {
-	if id.calls.acquire(1) {
+	if id.calls.enter() {
 		f(e)
-		id.calls.release()
+		id.calls.leave()
 	}
 }
 
@@ -718,7 +717,7 @@ func (id *cmID) Close() error {
 			n.after(id.dev, id.remote, peer.peerLeft)
 		}
 	}
-	id.calls.revoke()
+	id.calls.close()
 	id.dev.mu.Lock()
 	id.dev.res.CMID--
 	id.dev.mu.Unlock()

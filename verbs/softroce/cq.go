@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -16,9 +15,9 @@ type cq struct {
 	name    string
 	handler func(verbs.CQ)
 	waiter  *sched.Waiter
-	calls   guard // of the handler, until Close
+	calls   gate // of the handler, until Close
 
-	mu       sync.Mutex
+	mu       lock
 	ring     []verbs.WC // a power of two; at most depth are used
 	depth    int
 	head, n  int
@@ -51,8 +50,7 @@ func (d *Device) CreateCQ(init verbs.CQInit) (verbs.CQ, error) {
 	if err := d.limit(&d.res.CQ, d.attr.MaxCQ, "max_cq"); err != nil {
 		return nil, err
 	}
-	c := &cq{dev: d, name: init.Name, handler: init.Handler, depth: init.Depth, ring: make([]verbs.WC, min(pow2(init.Depth), 64))}
-	c.calls.allow()
+	c := &cq{dev: d, name: init.Name, handler: init.Handler, mu: d.net.lock(), depth: init.Depth, ring: make([]verbs.WC, min(pow2(init.Depth), 64))}
 	c.waiter = d.net.s.NewWaiter("an event of completion queue " + init.Name)
 	return c, nil
 }
@@ -132,7 +130,7 @@ func (c *cq) Close() error {
 	c.closed = true
 	c.n = 0
 	c.mu.Unlock()
-	c.calls.revoke()
+	c.calls.close()
 	c.waiter.Wake()
 	c.dev.mu.Lock()
 	c.dev.res.CQ--
@@ -179,9 +177,9 @@ func (c *cq) notify() {
 		c.waiter.Wake()
 		return
 	}
-	if c.calls.acquire(1) {
+	if c.calls.enter() {
 		c.handler(c)
-		c.calls.release()
+		c.calls.leave()
 	}
 }
 

@@ -85,7 +85,7 @@ func TestNoHandlerAfterClose(t *testing.T) {
 		assert.True(t, ended.Load(), "the handler still runs")
 	}()
 	c := p.a.cq.(*cq)
-	for _, ok := c.calls.current(); ok; _, ok = c.calls.current() {
+	for !c.calls.closed.Load() {
 		runtime.Gosched()
 	}
 	close(release)

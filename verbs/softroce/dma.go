@@ -2,13 +2,12 @@ package softroce
 
 import (
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 
 	"example.org/nfsrdma/verbs"
 )
 
-// frame is one page of the DMA address space. mem is read after the guard was acquired.
+// frame is one page of the DMA address space. mem changes only while the guard forbids its use.
 type frame struct {
 	g   guard
 	mem []byte
@@ -24,7 +23,7 @@ const (
 type dmaSpace struct {
 	base   uint64
 	chunks [frameChunks]atomic.Pointer[[frameChunk]frame]
-	mu     sync.Mutex
+	mu     lock
 	rng    *rand.Rand
 	free   []uint32
 	grown  int
@@ -83,21 +82,24 @@ func (s *dmaSpace) mapPages(m *verbs.DMAMap, buf []byte) error {
 	return nil
 }
 
-func (s *dmaSpace) unmap(m *verbs.DMAMap) {
+func (s *dmaSpace) unmap(m *verbs.DMAMap, sec *sections) {
 	if len(m.Segs) == 0 {
 		return
 	}
 	ended := m.Segs[:0]
 	for _, g := range m.Segs {
 		// A copy of the map may have been ended before.
-		if f := s.frame(g.Addr); f != nil && f.g.revoke() {
-			f.mem = nil
+		if f := s.frame(g.Addr); f != nil && f.g.end(f.g.gen.Load()) {
 			ended = append(ended, g)
 		}
 	}
 	m.Segs = m.Segs[:0]
 	if len(ended) == 0 {
 		return
+	}
+	sec.wait()
+	for _, g := range ended {
+		s.frame(g.Addr).mem = nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +111,7 @@ func (s *dmaSpace) unmap(m *verbs.DMAMap) {
 }
 
 // span appends the memory of [addr, addr+n), which may cross pages only where
-// their frames are neighbours.
+// their frames are neighbours. It is called within a section.
 func (s *dmaSpace) span(m *message, addr uint64, n uint32) why {
 	for n > 0 {
 		f := s.frame(addr)
@@ -117,11 +119,10 @@ func (s *dmaSpace) span(m *message, addr uint64, n uint32) why {
 			return unmapped
 		}
 		gen, ok := f.g.current()
-		if !ok || !f.g.acquire(gen) {
+		if !ok {
 			return unmapped
 		}
 		b := f.mem
-		f.g.release()
 		off := addr & (verbs.PageSize - 1)
 		if off >= uint64(len(b)) {
 			return unmapped

@@ -8,7 +8,8 @@
 // # Packets and copies
 //
 // A message is cut into packets of the path MTU. A packet holds a reference to
-// its part of the sender's memory, and the receiver copies it into place: the only copy.
+// its part of the sender's memory, and the receiver copies it into place: the only copy. So READ
+// data is as it is when it arrives, which the order of work without a fence allows.
 //
 // # Addresses and keys
 //
@@ -21,10 +22,10 @@
 //
 // One goroutine at a time runs a queue pair's engine: who finds it idle runs it
 // until nothing is left, others leave their work in its mailbox. No lock is held while the
-// peer or a completion handler is called. A copy holds a use count on the memory of
-// both sides; what ends the right to use the memory (flush, invalidation, deregistration)
-// first forbids new copies and then waits for those that run. A packet whose memory was
-// taken away counts as lost.
+// peer or a completion handler is called. What ends the right to use memory (flush,
+// invalidation, deregistration) forbids new copies and then waits for those that run, which hold
+// no lock on their memory. A packet whose memory was taken away counts as lost.
+// Closing a completion queue or an ID waits for its handler.
 //
 // # Limits
 //

@@ -29,7 +29,7 @@ func (q *qp) failHead(s verbs.Status) {
 	h := q.head.Load()
 	e := q.wqe(h)
 	q.st.sendErr++
-	q.flight.revoke() // before anybody hears of it
+	q.revokeFlight() // before anybody hears of it
 	q.complete(q.scq, &verbs.WC{ID: e.wr.ID, Status: s, Op: e.wr.Op}, true)
 	e.forget()
 	q.head.Store(h + 1)
@@ -51,7 +51,7 @@ func (q *qp) flushSends(tail uint64) {
 // restart leaves the send queue empty at entry h.
 func (q *qp) restart(h uint64) {
 	q.head.Store(h)
-	q.next, q.nextPkt, q.hi, q.readsOut = h, 0, h, 0
+	q.next, q.nextPkt, q.hi, q.readsOut, q.waitTo = h, 0, h, 0, 0
 }
 
 // flushRecvs completes all receives with WRFlushErr; those of an SRQ stay.

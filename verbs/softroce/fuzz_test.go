@@ -81,7 +81,7 @@ func (f *fuzzer) play(op []byte) {
 	default:
 		p := f.packet(e, peer, op)
 		if k%2 == 0 || f.net.cfg.Link == nil {
-			e.q().offer([]packet{p})
+			e.q().offer([]packet{p}, peer.q())
 		} else {
 			f.later(&p, sched.Duration(op[1])*10*sched.Nanosecond)
 		}

@@ -5,47 +5,103 @@ import (
 	"sync/atomic"
 )
 
-// guard counts the copies that use some memory, and ends the right to use it.
-// gen is odd while the memory may be used.
-type guard struct {
-	users atomic.Int32
-	gen   atomic.Uint32
+// guard says whether some memory may be used: gen is odd while it may, and changes with
+// each right that begins or ends. A copy looks at it within a section.
+type guard struct{ gen atomic.Uint32 }
+
+// allow begins a new generation. Its owner sees to it that none is there.
+func (g *guard) allow() uint32 { return g.gen.Add(1) }
+
+func (g *guard) current() (gen uint32, ok bool) {
+	gen = g.gen.Load()
+	return gen, gen&1 == 1
 }
 
-// acquire begins a use that was allowed in generation gen; false: no more.
-func (g *guard) acquire(gen uint32) bool {
-	g.users.Add(1)
-	if g.gen.Load() != gen {
-		g.users.Add(-1)
+// end ends generation gen. False: it had ended, so that of two who end it one does.
+// Copies may still run: sections.wait.
+func (g *guard) end(gen uint32) bool { return gen&1 == 1 && g.gen.CompareAndSwap(gen, gen+1) }
+
+// revoke ends the present generation, if there is one, and waits for the copies that run.
+func (g *guard) revoke(s *sections) bool {
+	ok := g.end(g.gen.Load())
+	s.wait()
+	return ok
+}
+
+// sections are the copies that run in a network. Who ends a right to memory first lets its guard
+// say so, and then waits until no section is open that may not have heard of it. So a copy needs no
+// lock on its memory. In virtual time nothing happens at the same time.
+//
+// Who waits must be in no section, nor hold a lock that is taken in one.
+type sections struct {
+	live bool
+	open [16]struct {
+		n atomic.Int32
+		_ [60]byte // a cache line each
+	}
+}
+
+func (s *sections) enter(i uint32) {
+	if s.live {
+		s.open[i%uint32(len(s.open))].n.Add(1)
+	}
+}
+
+func (s *sections) leave(i uint32) {
+	if s.live {
+		s.open[i%uint32(len(s.open))].n.Add(-1)
+	}
+}
+
+// wait waits for the sections that are open: the copies of some packets.
+func (s *sections) wait() {
+	if !s.live {
+		return
+	}
+	for i := range s.open {
+		for s.open[i].n.Load() != 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// enter begins a section of the engine, unless it is in one.
+func (q *qp) enter() {
+	if !q.inside {
+		q.inside = true
+		q.sec.enter(q.num)
+	}
+}
+
+func (q *qp) leave() {
+	if q.inside {
+		q.inside = false
+		q.sec.leave(q.num)
+	}
+}
+
+// gate counts the calls of a handler, and ends them.
+type gate struct {
+	calls  atomic.Int32
+	closed atomic.Bool
+}
+
+// enter is false once the gate is closed; otherwise leave follows.
+func (g *gate) enter() bool {
+	g.calls.Add(1)
+	if g.closed.Load() {
+		g.calls.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (g *guard) release() { g.users.Add(-1) }
+func (g *gate) leave() { g.calls.Add(-1) }
 
-// allow begins a new generation. Its owner sees to it that none is there.
-func (g *guard) allow() uint32 { return g.gen.Add(1) }
-
-// end forbids new uses in generation gen and waits for those that run. False: it had
-// ended, so that of two who end it one does.
-func (g *guard) end(gen uint32) bool {
-	ok := gen&1 == 1 && g.gen.CompareAndSwap(gen, gen+1)
-	g.wait()
-	return ok
-}
-
-// revoke ends the present generation, if there is one.
-func (g *guard) revoke() bool { return g.end(g.gen.Load()) }
-
-// wait waits for the copies that run, a few KiB each.
-func (g *guard) wait() {
-	for g.users.Load() != 0 {
+// close lets no call begin, and waits for those that run.
+func (g *gate) close() {
+	g.closed.Store(true)
+	for g.calls.Load() != 0 {
 		runtime.Gosched()
 	}
-}
-
-func (g *guard) current() (gen uint32, ok bool) {
-	gen = g.gen.Load()
-	return gen, gen&1 == 1
 }

@@ -23,12 +23,8 @@ type message struct {
 	start uint32 // offset of segs[at]
 }
 
-// renew is reset for a message that packets may still refer to: they have lost their data.
-func (m *message) renew(fl *guard) {
-	m.id.Add(1)
-	fl.wait()
-	m.reset(fl)
-}
+// disown lets packets that still refer to the message lose its data.
+func (m *message) disown() { m.id.Store(m.id.Load() + 1) }
 
 func (m *message) reset(fl *guard) {
 	clear(m.segs)
@@ -84,13 +80,12 @@ const (
 )
 
 // copyTo copies a packet's payload to the segments at dst.
-func copyTo(dst cursor, p *packet) copyResult {
+func (q *qp) copyTo(dst cursor, p *packet) copyResult {
 	n, src := p.n, p.src
 	if n == 0 {
 		return copied
 	}
-	src.fl.users.Add(1)
-	defer src.fl.users.Add(-1)
+	q.enter()
 	if src.id.Load() != p.id || src.fl.gen.Load() != src.gen || p.off > src.n || n > src.n-p.off {
 		return srcGone
 	}
@@ -98,18 +93,13 @@ func copyTo(dst cursor, p *packet) copyResult {
 	for n > 0 {
 		ss, ds := &s.m.segs[s.i], &dst.m.segs[dst.i]
 		k := min(n, uint32(len(ss.b))-s.inSeg, uint32(len(ds.b))-dst.inSeg)
-		if !ss.g.acquire(ss.gen) {
+		if ss.g.gen.Load() != ss.gen {
 			return srcGone
 		}
-		if ds.g != ss.g && !ds.g.acquire(ds.gen) {
-			ss.g.release()
+		if ds.g.gen.Load() != ds.gen {
 			return dstGone
 		}
 		copy(ds.b[dst.inSeg:dst.inSeg+k], ss.b[s.inSeg:s.inSeg+k])
-		if ds.g != ss.g {
-			ds.g.release()
-		}
-		ss.g.release()
 		n -= k
 		if s.inSeg += k; s.inSeg == uint32(len(ss.b)) {
 			s.i, s.inSeg = s.i+1, 0

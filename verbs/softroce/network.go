@@ -27,7 +27,10 @@ type Network struct {
 	s   *sched.Sched
 	own bool // s is
 	cfg NetConfig
+	sec sections
 	tap func(*packet) bool // of tests: sees each packet that is sent, false loses it
+
+	landed []*flying // in virtual time: for the next packets
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -46,7 +49,7 @@ func NewNetwork(s *sched.Sched, cfg NetConfig) *Network {
 		s = sched.NewLive(1)
 	}
 	return &Network{
-		s: s, own: own, cfg: cfg, rng: s.Rand("softroce"), devices: map[string]*Device{},
+		s: s, own: own, sec: sections{live: !s.Virtual()}, cfg: cfg, rng: s.Rand("softroce"), devices: map[string]*Device{},
 		pipes: map[pipeKey]*link.Pipe{}, qpns: map[uint32]*qp{}, cm: cmTable{listeners: map[string]*listener{}},
 	}
 }
@@ -67,6 +70,7 @@ func (n *Network) NewDevice(name string, p Personality) (*Device, error) {
 	if l := n.cfg.Link; l != nil && l.MTU > 0 {
 		d.attr.ActiveMTU = min(d.attr.ActiveMTU, l.MTU)
 	}
+	d.dma.mu = n.lock()
 	d.dma.base = 1<<32 + uint64(rng.Uint32N(1<<16))<<pageShift
 	d.dma.rng = rand.New(rand.NewPCG(seed, 2))
 	n.devices[name] = d
@@ -118,6 +122,8 @@ func (n *Network) pipe(from, to *Device) *link.Pipe {
 	}
 	return p
 }
+
+func (n *Network) lock() lock { return lock{virtual: n.s.Virtual()} }
 
 func (n *Network) addQP(q *qp) {
 	n.mu.Lock()

@@ -114,31 +114,51 @@ func (p *packet) size() int {
 }
 
 // flying is a packet on a modelled link.
-type flying struct{ p packet }
+type flying struct{ p [1]packet }
 
+// flyingPool is for networks that are live. In virtual time each has its own list.
 var flyingPool = sync.Pool{New: func() any { return new(flying) }}
 
-func fly(p *packet) *flying {
-	f := flyingPool.Get().(*flying)
-	f.p = *p
+func (n *Network) fly(p *packet) *flying {
+	var f *flying
+	if k := len(n.landed); k > 0 {
+		f = n.landed[k-1]
+		n.landed = n.landed[:k-1]
+	} else {
+		f = flyingPool.Get().(*flying)
+	}
+	f.p[0] = *p
 	return f
 }
 
 // Fire is the packet's arrival.
 func (f *flying) Fire() {
-	q := f.p.dst
-	q.mailOne(&f.p)
+	q := f.p[0].dst
+	if q.pending.CompareAndSwap(0, 1) {
+		q.loop(f.p[:], nil)
+		f.Drop()
+		return
+	}
+	q.postMu.Lock()
+	q.mail = append(q.mail, f.p[0])
+	q.mailed.Store(true)
+	q.postMu.Unlock()
 	f.Drop()
 	q.kick()
 }
 
 // Clone implements link.Packet.
-func (f *flying) Clone() link.Packet { return fly(&f.p) }
+func (f *flying) Clone() link.Packet { return f.p[0].from.dev.net.fly(&f.p[0]) }
 
 // Drop implements link.Packet.
 func (f *flying) Drop() {
-	f.p = packet{}
-	flyingPool.Put(f)
+	n := f.p[0].from.dev.net
+	f.p[0] = packet{}
+	if n.s.Virtual() {
+		n.landed = append(n.landed, f)
+	} else {
+		flyingPool.Put(f)
+	}
 }
 
 const psnMask = 1<<24 - 1

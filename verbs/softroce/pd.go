@@ -43,11 +43,11 @@ func (p *PD) Close() error {
 		return fmt.Errorf("softroce: %s: protection domain with %d objects: %w", d.name, n, verbs.ErrBusy)
 	}
 	p.closed = true
-	for _, r := range p.global {
-		r.g.revoke()
+	d.res.PD--
+	for _, r := range p.global { // no work uses them: there is no queue pair
+		r.g.end(r.g.gen.Load())
 		d.drop(r)
 	}
-	d.res.PD--
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (r *region) close(count *int) error {
 		r.unbind()
 	}
 	r.mu.Unlock()
-	r.g.revoke()
+	r.g.revoke(&r.dev.net.sec)
 	r.dev.drop(r)
 	r.pd.users.Add(-1)
 	r.dev.mu.Lock()
@@ -221,6 +221,7 @@ func (m *fastMR) register(q *qp, key uint32, access verbs.Access) why {
 	if r.pd != q.pd {
 		return badPD
 	}
+	q.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || m.Valid() || key>>8 != r.index {
@@ -279,6 +280,7 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 	if r.pd != q.pd {
 		return badPD
 	}
+	q.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -391,4 +393,4 @@ func (p *PD) MapDMA(m *verbs.DMAMap, buf []byte) error {
 }
 
 // UnmapDMA implements verbs.PD.
-func (p *PD) UnmapDMA(m *verbs.DMAMap) { p.dev.dma.unmap(m) }
+func (p *PD) UnmapDMA(m *verbs.DMAMap) { p.dev.dma.unmap(m, &p.dev.net.sec) }

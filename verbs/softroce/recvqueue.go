@@ -9,7 +9,7 @@ import (
 
 // recvQueue is a receive queue, of one queue pair or shared.
 type recvQueue struct {
-	mu     sync.Mutex
+	mu     lock
 	ring   []recvWQE
 	depth  int
 	maxSGE int
@@ -24,8 +24,8 @@ type recvWQE struct {
 	sges []verbs.SGE
 }
 
-func newRecvQueue(depth, maxSGE int) *recvQueue {
-	return &recvQueue{ring: make([]recvWQE, min(pow2(max(depth, 1)), 64)), depth: depth, maxSGE: maxSGE}
+func (n *Network) newRecvQueue(depth, maxSGE int) *recvQueue {
+	return &recvQueue{mu: n.lock(), ring: make([]recvWQE, min(pow2(max(depth, 1)), 64)), depth: depth, maxSGE: maxSGE}
 }
 
 func (r *recvQueue) post(wrs []verbs.RecvWR) (int, error) {
@@ -114,7 +114,7 @@ func (p *PD) CreateSRQ(init verbs.SRQInit) (verbs.SRQ, error) {
 		return nil, err
 	}
 	p.users.Add(1)
-	s := &srq{q: newRecvQueue(init.MaxWR, max(init.MaxSGE, 1)), pd: p}
+	s := &srq{q: d.net.newRecvQueue(init.MaxWR, max(init.MaxSGE, 1)), pd: p}
 	s.q.limit = init.Limit
 	return s, nil
 }

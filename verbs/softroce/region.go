@@ -19,7 +19,7 @@ const (
 )
 
 // region is what a key stands for. The fields below key change only while the
-// key is not valid, and are read after the guard was acquired or checked.
+// key is not valid, and are read within a section.
 type region struct {
 	dev   *Device
 	pd    *PD
@@ -47,7 +47,7 @@ type region struct {
 type keyTable struct {
 	mu     sync.Mutex
 	chunks [keyChunks]atomic.Pointer[[keyChunk]atomic.Pointer[region]]
-	free   []uint32
+	free   []uint32 // a queue: an index rests as long as it can
 	grown  int
 	next   []int // order in which chunks come into use
 }
@@ -90,9 +90,8 @@ func (d *Device) newRegion(pd *PD, kind regionKind) (*region, error) {
 			}
 		}
 	}
-	n := len(t.free) - 1
-	i := t.free[n]
-	t.free = t.free[:n]
+	i := t.free[0]
+	t.free = t.free[1:]
 	r := &region{dev: d, pd: pd, kind: kind, index: i}
 	r.tag.Store(d.rng.Uint32())
 	r.key.Store(i<<8 | r.tag.Load()&0xff)
@@ -106,10 +105,7 @@ func (d *Device) drop(r *region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.chunks[r.index/keyChunk].Load()[r.index%keyChunk].Store(nil)
-	// To the front: an index rests as long as it can.
-	t.free = append(t.free, 0)
-	copy(t.free[1:], t.free)
-	t.free[0] = r.index
+	t.free = append(t.free, r.index)
 }
 
 // nextKey changes the tag.
@@ -145,11 +141,13 @@ func (d *Device) span(m *message, q *qp, pd *PD, key uint32, addr uint64, n uint
 	if r == nil {
 		return badKey
 	}
+	if r.kind != kindMR { // whose fields never change
+		q.enter()
+	}
 	gen, ok := r.g.current()
-	if !ok || !r.g.acquire(gen) {
+	if !ok {
 		return badKey
 	}
-	defer r.g.release()
 	if r.key.Load() != key {
 		return badKey
 	}
@@ -182,18 +180,16 @@ func (r *region) slice(m *message, g *guard, gen uint32, off uint64, n uint32) w
 	case kindMR:
 		m.add(seg{r.mem[off : off+uint64(n)], g, gen})
 	case kindFast:
-		for i := range r.pages {
+		i := uint64(0)
+		if first := uint64(len(r.pages[0].b)); off >= first { // all others but the last are whole pages
+			i, off = 1+(off-first)/verbs.PageSize, (off-first)%verbs.PageSize
+		}
+		for ; n > 0; i++ {
 			p := r.pages[i].b
-			if off >= uint64(len(p)) {
-				off -= uint64(len(p))
-				continue
-			}
 			k := min(n, uint32(uint64(len(p))-off))
 			m.add(seg{p[off : off+uint64(k)], g, gen})
+			n -= k
 			off = 0
-			if n -= k; n == 0 {
-				break
-			}
 		}
 	case kindMW:
 		// Its parent cannot be deregistered while it is bound.
@@ -218,7 +214,10 @@ func (d *Device) invalidate(q *qp, key uint32) why {
 	}
 	switch r.kind {
 	case kindFast:
-		if !r.g.end(gen) {
+		ok = r.g.end(gen)
+		q.leave()
+		q.sec.wait()
+		if !ok {
 			return badKey
 		}
 		return fine
@@ -230,6 +229,7 @@ func (d *Device) invalidate(q *qp, key uint32) why {
 
 // unbindKey ends the binding of a type 2 window in generation gen.
 func (r *region) unbindKey(q *qp, gen uint32) why {
+	q.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch now := r.g.gen.Load(); {
@@ -246,7 +246,7 @@ func (r *region) unbindKey(q *qp, gen uint32) why {
 
 // unbind ends a window's binding, if there is one. r.mu is held.
 func (r *region) unbind() {
-	r.g.revoke()
+	r.g.revoke(&r.dev.net.sec)
 	if r.parent == nil {
 		return
 	}

@@ -24,6 +24,7 @@ type requester struct {
 	drainTo  uint64 // SQD: what was begun ends
 	drained  bool   // SQD: it has ended
 	ackSeen  uint64 // of ackIn
+	waitTo   uint64 // end of the entries whose acknowledgement somebody waits for
 	una      uint32 // oldest PSN without an answer
 	sendPSN  uint32 // of the next new entry
 	readsOut int    // READs sent and not answered
@@ -85,6 +86,9 @@ func (q *qp) sendWork(tail uint64) {
 		if tail-head > uint64(q.init.MaxSendWR)/2 || q.state == verbs.SQD {
 			q.wantAck()
 		}
+		if want := head < q.waitTo; want != q.needAck.Load() && q.pipe == nil {
+			q.needAck.Store(want)
+		}
 	}
 	if q.state == verbs.SQD && head == q.drainTo && !q.drained {
 		q.drained = true
@@ -92,17 +96,8 @@ func (q *qp) sendWork(tail uint64) {
 	}
 }
 
-// wantAck lets acknowledgements wake the engine. One that is there already may have come with
-// READ data that is still in the mailbox: the next run takes it.
-func (q *qp) wantAck() {
-	if q.needAck.Load() {
-		return
-	}
-	q.needAck.Store(true)
-	if q.ackIn.Load() != q.ackSeen {
-		q.pending.Add(1)
-	}
-}
+// wantAck lets the acknowledgement of what was sent so far wake the engine.
+func (q *qp) wantAck() { q.waitTo = q.sentTo() }
 
 func (q *qp) sendMore(tail uint64) {
 	for q.next < tail && q.sends() {
@@ -181,7 +176,8 @@ func (q *qp) begin(e *sendWQE) bool {
 		q.executed(e, e.wr.MW.(*mw).bind(q, e.wr.Key, &e.wr.Bind))
 		return true
 	}
-	e.msg.renew(&q.flight)
+	e.msg.disown()
+	e.msg.reset(&q.flight)
 	if e.wr.Flags&verbs.Inline != 0 {
 		if len(e.msg.buf) > 0 {
 			e.msg.add(seg{e.msg.buf, &q.flight, e.msg.gen})
@@ -299,6 +295,7 @@ func (q *qp) sendPackets(e *sendWQE) bool {
 // retire gives the completions of the answered entries at the head, in order.
 func (q *qp) retire() {
 	h := q.head.Load()
+	was := h
 	for h < q.next {
 		e := q.wqe(h)
 		if !e.done {
@@ -307,9 +304,8 @@ func (q *qp) retire() {
 		q.succeed(e)
 		h++
 	}
-	q.head.Store(h)
-	if h == q.next && q.needAck.Load() {
-		q.needAck.Store(false)
+	if h != was {
+		q.head.Store(h)
 	}
 }
 

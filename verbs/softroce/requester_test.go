@@ -73,8 +73,8 @@ func TestDirectNeverRepeats(t *testing.T) {
 		e, peer := x[0], x[1]
 		g.Go(e.dev.name, func() {
 			for i := range uint64(1500) {
-				p.post(e, e.read(peer, 2*i, 0, 64, 0))
-				p.post(e, e.write(peer, 2*i+1, 1000, 64, 1000))
+				p.post(e, e.read(peer, 2*i, 2000, 64, 0))
+				p.post(e, e.write(peer, 2*i+1, 1000, 64, 3000))
 				p.want(e, 2*i, verbs.OpRDMARead, verbs.Success)
 				p.want(e, 2*i+1, verbs.OpRDMAWrite, verbs.Success)
 			}

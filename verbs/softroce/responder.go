@@ -233,7 +233,7 @@ func (q *qp) place(dst cursor, p *packet, local verbs.Status) bool {
 	if p.n == 0 {
 		return true
 	}
-	switch copyTo(dst, p) {
+	switch q.copyTo(dst, p) {
 	case srcGone:
 		// As if it had not come; what follows will be out of sequence.
 		q.st.lostSource++
@@ -339,7 +339,10 @@ func (q *qp) readRequest(p *packet) {
 		q.refuse(nakInvReq)
 		return
 	}
-	s.msg.renew(&q.served)
+	s.msg.disown()
+	q.leave()
+	q.sec.wait() // a peer that asks for more than was agreed may be copying from it
+	s.msg.reset(&q.served)
 	if p.dlen > 0 {
 		if q.dev.span(&s.msg, q, q.pd, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
 			q.refuse(nakRemAccess)

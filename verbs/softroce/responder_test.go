@@ -51,7 +51,7 @@ func TestReadAfterFirstAnswer(t *testing.T) {
 	b := p.b.q()
 	b.pending.Add(1) // somebody runs the engine
 	p.settle(10 * sched.Microsecond)
-	b.loop(nil)
+	b.loop(nil, nil)
 	for i := range uint64(3) {
 		p.want(&p.a, i, verbs.OpRDMARead, verbs.Success)
 	}
@@ -70,7 +70,7 @@ func TestRepeatedRead(t *testing.T) {
 		p.b.q().offer([]packet{{
 			dst: p.b.q(), from: p.a.q(), kind: pkReadReq, flags: pfFirst | pfLast, psn: psn,
 			va: p.b.mr.Addr(), rkey: p.b.mr.RKey(), dlen: n,
-		}})
+		}}, p.a.q())
 		p.settle(sched.Millisecond)
 		return sent
 	}
@@ -134,7 +134,7 @@ func TestAcksCoalesced(t *testing.T) {
 		p.post(&p.a, p.a.write(&p.b, i, 0, 10, 0))
 	}
 	p.settle(10 * sched.Microsecond)
-	b.loop(nil)
+	b.loop(nil, nil)
 	for i := range uint64(5) {
 		p.want(&p.a, i, verbs.OpRDMAWrite, verbs.Success)
 	}

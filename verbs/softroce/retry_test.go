@@ -91,7 +91,7 @@ func TestBusyPeerIsNoLoss(t *testing.T) {
 	p.post(&p.a, p.a.write(&p.b, 1, 0, 10, 0))
 	p.settle(20 * ackTimeout(8))
 	p.none(&p.a)
-	b.loop(nil)
+	b.loop(nil, nil)
 	p.want(&p.a, 1, verbs.OpRDMAWrite, verbs.Success)
 	assert.Zero(t, p.a.q().st.timeouts)
 }

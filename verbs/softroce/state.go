@@ -108,7 +108,7 @@ func (q *qp) toRTS(a verbs.QPAttr) error {
 // becomeReset forgets all that is queued and under way; post is what becomes of later work.
 func (q *qp) becomeReset(post uint32) {
 	q.endTraffic()
-	q.served.revoke()
+	q.served.revoke(q.sec)
 	q.state = verbs.Reset
 	q.attr = verbs.QPAttr{}
 	q.postMu.Lock()
@@ -123,9 +123,15 @@ func (q *qp) becomeReset(post uint32) {
 	}
 }
 
+// revokeFlight takes back the memory of packets under way.
+func (q *qp) revokeFlight() {
+	q.leave()
+	q.flight.revoke(q.sec)
+}
+
 // endTraffic ends what either half is about, and takes back the memory of packets under way.
 func (q *qp) endTraffic() {
-	q.flight.revoke()
+	q.revokeFlight()
 	q.stopTimer()
 	q.rnrUntil, q.refused = 0, refusal{}
 	q.needAck.Store(false)
