@@ -16,7 +16,7 @@ const (
 	classes   = 5 // 4, 8, 16, 32, 64 KiB
 
 	firstSlab = 1 << 20
-	maxSlab   = 4 << 20
+	maxSlab   = 32 << 20
 )
 
 // held is one holder that keeps the chunk: a file, or its version of the last

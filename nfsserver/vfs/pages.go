@@ -17,7 +17,7 @@ var slabIDs atomic.Uint32
 
 // NewSlab allocates a slab of n bytes.
 func NewSlab(n int) *Slab {
-	return &Slab{Mem: make([]byte, n), ID: slabIDs.Add(1) - 1}
+	return &Slab{Mem: huge(make([]byte, n)), ID: slabIDs.Add(1) - 1}
 }
 
 // Page is a piece of a slab: Slab.Mem[Off : Off+Len].

@@ -28,6 +28,7 @@ type dmaSpace struct {
 	free   []uint32
 	grown  int
 	maps   int
+	keys   atomic.Int32 // that reach all frames
 }
 
 func (s *dmaSpace) frame(addr uint64) *frame {
@@ -97,7 +98,9 @@ func (s *dmaSpace) unmap(m *verbs.DMAMap, sec *sections) {
 	if len(ended) == 0 {
 		return
 	}
-	sec.wait()
+	if s.keys.Load() > 0 { // else registrations alone lead to the frames, and guard them
+		sec.wait()
+	}
 	for _, g := range ended {
 		s.frame(g.Addr).mem = nil
 	}

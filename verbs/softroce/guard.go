@@ -2,6 +2,8 @@ package softroce
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -28,29 +30,43 @@ func (g *guard) revoke(s *sections) bool {
 	return ok
 }
 
-// sections are the copies that run in a network. Who ends a right to memory first lets its guard
-// say so, and then waits until no section is open that may not have heard of it. So a copy needs no
-// lock on its memory. In virtual time nothing happens at the same time.
+// sections are the copies that run in a network, one section for each engine. Who ends a right to
+// memory first lets its guard say so, and then waits until no section is open that may not have heard
+// of it. So a copy needs no lock on its memory. In virtual time nothing happens at the same time.
 //
 // Who waits must be in no section, nor hold a lock that is taken in one.
 type sections struct {
 	live bool
-	open [16]struct {
-		n atomic.Int32
-		_ [60]byte // a cache line each
-	}
+	mu   sync.Mutex
+	all  atomic.Pointer[[]*section] // replaced when it changes
 }
 
-func (s *sections) enter(i uint32) {
-	if s.live {
-		s.open[i%uint32(len(s.open))].n.Add(1)
-	}
+// section is open while its count is odd. Its engine alone changes it.
+type section struct {
+	_ [64]byte // a cache line of its own
+	n atomic.Uint32
+	_ [60]byte
 }
 
-func (s *sections) leave(i uint32) {
-	if s.live {
-		s.open[i%uint32(len(s.open))].n.Add(-1)
+func (s *sections) add(x *section) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := append(slices.Clip(s.list()), x)
+	s.all.Store(&all)
+}
+
+func (s *sections) remove(x *section) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(s.list()), func(y *section) bool { return y == x })
+	s.all.Store(&all)
+}
+
+func (s *sections) list() []*section {
+	if p := s.all.Load(); p != nil {
+		return *p
 	}
+	return nil
 }
 
 // wait waits for the sections that are open: the copies of some packets.
@@ -58,8 +74,19 @@ func (s *sections) wait() {
 	if !s.live {
 		return
 	}
-	for i := range s.open {
-		for s.open[i].n.Load() != 0 {
+	for _, x := range s.list() {
+		x.wait()
+	}
+}
+
+// wait waits for the end of the section if it is open. It is short, and as a rule another processor is in it.
+func (x *section) wait() {
+	n := x.n.Load()
+	if n&1 == 0 {
+		return
+	}
+	for spins := 0; x.n.Load() == n; spins++ {
+		if spins > 256 {
 			runtime.Gosched()
 		}
 	}
@@ -69,14 +96,18 @@ func (s *sections) wait() {
 func (q *qp) enter() {
 	if !q.inside {
 		q.inside = true
-		q.sec.enter(q.num)
+		if q.sec.live {
+			q.section.n.Add(1)
+		}
 	}
 }
 
 func (q *qp) leave() {
 	if q.inside {
 		q.inside = false
-		q.sec.leave(q.num)
+		if q.sec.live {
+			q.section.n.Add(1)
+		}
 	}
 }
 

@@ -132,6 +132,7 @@ func (n *Network) addQP(q *qp) {
 		q.num = n.rng.Uint32N(1<<24-2) + 2
 		if n.qpns[q.num] == nil {
 			n.qpns[q.num] = q
+			n.sec.add(&q.section)
 			return
 		}
 	}
@@ -141,6 +142,7 @@ func (n *Network) removeQP(q *qp) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.qpns, q.num)
+	n.sec.remove(&q.section)
 }
 
 // findQP is the queue pair of a number, if it is on the device of that name.

@@ -46,6 +46,7 @@ func (p *PD) Close() error {
 	d.res.PD--
 	for _, r := range p.global { // no work uses them: there is no queue pair
 		r.g.end(r.g.gen.Load())
+		d.dma.keys.Add(-1)
 		d.drop(r)
 	}
 	return nil
@@ -239,6 +240,7 @@ func (m *fastMR) register(q *qp, key uint32, access verbs.Access) why {
 	}
 	r.access = access
 	r.key.Store(key)
+	r.user.Store(nil)
 	r.g.allow()
 	return fine
 }
@@ -380,6 +382,7 @@ func (p *PD) dmaKey(kind regionKind, access verbs.Access) (uint32, error) {
 		}
 		r.g.allow()
 		p.global[slot] = r
+		d.dma.keys.Add(1)
 	}
 	return r.key.Load(), nil
 }

@@ -41,7 +41,8 @@ type qp struct {
 	ackIn   atomic.Uint64
 	needAck atomic.Bool
 
-	sec *sections
+	sec     *sections
+	section section
 
 	// Of the runner alone.
 	inbox  []packet
@@ -56,7 +57,7 @@ type qp struct {
 	pipe   *link.Pipe // nil: direct
 	mtu    uint32
 	outbox *output
-	inside bool   // a section of sec
+	inside bool   // in its section
 	lost   packet // where packets to no peer are made
 	st     stats
 	requester

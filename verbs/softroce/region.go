@@ -27,9 +27,10 @@ type region struct {
 	index uint32
 	g     guard
 
-	tag    atomic.Uint32 // its low byte
-	mu     sync.Mutex    // closed, what a key stands for, and changes of bound
-	bound  atomic.Int32  // windows bound to it
+	tag    atomic.Uint32      // its low byte
+	user   atomic.Pointer[qp] // whose engine copies, since the key is valid: none, this one, several
+	mu     sync.Mutex         // closed, what a key stands for, and changes of bound
+	bound  atomic.Int32       // windows bound to it
 	closed bool
 
 	key    atomic.Uint32 // the valid key, or the one that will be
@@ -143,6 +144,7 @@ func (d *Device) span(m *message, q *qp, pd *PD, key uint32, addr uint64, n uint
 	}
 	if r.kind != kindMR { // whose fields never change
 		q.enter()
+		r.usedBy(q, need)
 	}
 	gen, ok := r.g.current()
 	if !ok {
@@ -198,6 +200,36 @@ func (r *region) slice(m *message, g *guard, gen uint32, off uint64, n uint32) w
 	return fine
 }
 
+// several stands for more than one user of a region.
+var several qp
+
+// usedBy notes, before the key is looked at, whose engine will copy: that which receives.
+func (r *region) usedBy(q *qp, need verbs.Access) {
+	if need&(verbs.LocalWrite|verbs.RemoteWrite) == 0 {
+		q = q.peer
+	}
+	if q == nil || r.user.Load() == q || r.user.CompareAndSwap(nil, q) {
+		return
+	}
+	if r.user.Load() != &several {
+		r.user.Store(&several)
+	}
+}
+
+// waitCopies waits for the copies that began while the key was valid. q's engine calls it, and is not copying.
+func (r *region) waitCopies(q *qp) {
+	q.leave()
+	switch u := r.user.Load(); u {
+	case nil, q:
+	case &several:
+		q.sec.wait()
+	default:
+		if q.sec.live {
+			u.section.wait()
+		}
+	}
+}
+
 // invalidate ends a fast registration or a type 2 window by its key. It fails
 // for a key that is not valid or of a kind that cannot be invalidated.
 func (d *Device) invalidate(q *qp, key uint32) why {
@@ -215,8 +247,7 @@ func (d *Device) invalidate(q *qp, key uint32) why {
 	switch r.kind {
 	case kindFast:
 		ok = r.g.end(gen)
-		q.leave()
-		q.sec.wait()
+		r.waitCopies(q)
 		if !ok {
 			return badKey
 		}

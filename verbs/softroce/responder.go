@@ -341,7 +341,9 @@ func (q *qp) readRequest(p *packet) {
 	}
 	s.msg.disown()
 	q.leave()
-	q.sec.wait() // a peer that asks for more than was agreed may be copying from it
+	if q.sec.live { // a peer that asks for more than was agreed may be copying from it
+		p.from.section.wait()
+	}
 	s.msg.reset(&q.served)
 	if p.dlen > 0 {
 		if q.dev.span(&s.msg, q, q.pd, p.rkey, p.va, p.dlen, byPeer|verbs.RemoteRead) != fine {
