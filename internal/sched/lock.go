@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // waitList is a FIFO of waiters, and keeps idle ones for the next wait. Its
@@ -71,38 +72,79 @@ func (l *waitList) remove(w *Waiter) {
 
 // Sem is a counting semaphore, served in order of arrival.
 type Sem struct {
-	s     *Sched
-	what  string
+	s    *Sched
+	what string
+	// Twice the units that nobody holds, plus held. While held is set only the holder
+	// of mu changes the rest; otherwise anybody does, without a lock.
+	word  atomic.Int64
 	mu    sync.Mutex
-	n     int
 	waits waitList
 }
 
+// held is set while somebody waits, or is about to.
+const held = 1
+
 // NewSem makes a semaphore with n units; what names a unit in reports.
-func (s *Sched) NewSem(what string, n int) *Sem { return &Sem{s: s, what: what, n: n} }
+func (s *Sched) NewSem(what string, n int) *Sem {
+	m := &Sem{s: s, what: what}
+	m.word.Store(2 * int64(n))
+	return m
+}
+
+// lock keeps everybody else from the units.
+func (m *Sem) lock() {
+	m.mu.Lock()
+	m.word.Or(held)
+}
+
+func (m *Sem) unlock() {
+	if m.waits.head == nil {
+		m.word.And(^held)
+	}
+	m.mu.Unlock()
+}
+
+// take takes n units if they are there. The lock is held.
+func (m *Sem) take(n int) bool {
+	if m.word.Load()>>1 < int64(n) {
+		return false
+	}
+	m.word.Add(-2 * int64(n))
+	return true
+}
 
 // TryAcquire takes n units if they are there and nobody waits.
 func (m *Sem) TryAcquire(n int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.waits.head != nil || m.n < n {
-		return false
+	for {
+		w := m.word.Load()
+		if w&held != 0 {
+			break
+		}
+		if w>>1 < int64(n) {
+			return false
+		}
+		if m.word.CompareAndSwap(w, w-2*int64(n)) {
+			return true
+		}
 	}
-	m.n -= n
-	return true
+	m.lock()
+	defer m.unlock()
+	return m.waits.head == nil && m.take(n)
 }
 
 // Acquire takes n units, waiting for them.
 func (m *Sem) Acquire(ctx context.Context, n int) error {
-	m.mu.Lock()
-	if m.waits.head == nil && m.n >= n {
-		m.n -= n
-		m.mu.Unlock()
+	if m.TryAcquire(n) {
+		return nil
+	}
+	m.lock()
+	if m.waits.head == nil && m.take(n) {
+		m.unlock()
 		return nil
 	}
 	w := m.waits.add(m.s, m.what)
 	w.n = n
-	m.mu.Unlock()
+	m.unlock()
 	returned := false
 	defer func() {
 		if !returned {
@@ -111,8 +153,8 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 	}()
 	err := w.Wait(ctx)
 	returned = true
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if err != nil {
 		if w.got {
 			return nil // handed over in the same moment: keep it; w is not used again, its wake may still come
@@ -127,10 +169,10 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 // abandon takes w off the list when its Wait does not return: the goroutine
 // ends by Goexit, as when a task calls t.FailNow.
 func (m *Sem) abandon(w *Waiter) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.lock()
+	defer m.unlock()
 	if w.got {
-		m.n += w.n
+		m.word.Add(2 * int64(w.n))
 	} else {
 		m.waits.remove(w)
 	}
@@ -140,23 +182,27 @@ func (m *Sem) abandon(w *Waiter) {
 // Release gives n units back; a negative n takes units away (the count may fall
 // below zero until others release theirs).
 func (m *Sem) Release(n int) {
-	m.mu.Lock()
-	m.n += n
+	for {
+		w := m.word.Load()
+		if w&held != 0 {
+			break
+		}
+		if m.word.CompareAndSwap(w, w+2*int64(n)) {
+			return
+		}
+	}
+	m.lock()
+	m.word.Add(2 * int64(n))
 	m.grant()
-	m.mu.Unlock()
+	m.unlock()
 }
 
 // Free is the number of units that nobody holds.
-func (m *Sem) Free() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.n
-}
+func (m *Sem) Free() int { return int(m.word.Load() >> 1) }
 
 func (m *Sem) grant() {
-	for w := m.waits.head; w != nil && m.n >= w.n; w = m.waits.head {
+	for w := m.waits.head; w != nil && m.take(w.n); w = m.waits.head {
 		m.waits.pop()
-		m.n -= w.n
 		w.got = true
 		w.Wake()
 	}

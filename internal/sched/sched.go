@@ -26,7 +26,8 @@ type Sched struct {
 	start   time.Time
 	closing atomic.Bool
 	end     chan struct{} // live: closed by Close or abort
-	down    chan struct{} // live: closed by Close
+	lanes   [32]lane      // live: for waiters, few for each: their selects would all lock one channel
+	inits   atomic.Uint32 // waiters made
 	aborted atomic.Bool
 	endOnce sync.Once
 	wg      sync.WaitGroup
@@ -37,6 +38,9 @@ type Sched struct {
 	nfree int
 }
 
+// lane ends the waits of some waiters: end by Close or abort, down, for Cleanup, by Close.
+type lane struct{ end, down chan struct{} }
+
 // NewVirtual makes a scheduler in virtual time.
 func NewVirtual(seed uint64) *Sched {
 	s := &Sched{seed: seed, tasks: map[*task]struct{}{}, end: make(chan struct{})}
@@ -46,7 +50,11 @@ func NewVirtual(seed uint64) *Sched {
 
 // NewLive makes a scheduler on goroutines and the wall clock.
 func NewLive(seed uint64) *Sched {
-	return &Sched{seed: seed, start: time.Now(), end: make(chan struct{}), down: make(chan struct{}), tasks: map[*task]struct{}{}}
+	s := &Sched{seed: seed, start: time.Now(), end: make(chan struct{}), tasks: map[*task]struct{}{}}
+	for i := range s.lanes {
+		s.lanes[i] = lane{make(chan struct{}), make(chan struct{})}
+	}
+	return s
 }
 
 // Virtual says whether time is virtual.
@@ -108,7 +116,18 @@ func (s *Sched) runLive(t *task, f func()) {
 
 func (s *Sched) abort() {
 	s.aborted.Store(true)
-	s.endOnce.Do(func() { close(s.end) })
+	s.endLive()
+}
+
+func (s *Sched) endLive() {
+	s.endOnce.Do(func() {
+		close(s.end)
+		if s.v == nil {
+			for i := range s.lanes {
+				close(s.lanes[i].end)
+			}
+		}
+	})
 }
 
 // Cleanup is the context of those who take things down: a wait with it goes on when a task has stopped
@@ -156,9 +175,11 @@ func (s *Sched) Close() error {
 	s.mu.Lock()
 	again := s.closing.Swap(true)
 	s.mu.Unlock()
-	s.endOnce.Do(func() { close(s.end) })
+	s.endLive()
 	if !again {
-		close(s.down)
+		for i := range s.lanes {
+			close(s.lanes[i].down)
+		}
 	}
 	done := make(chan struct{})
 	go func() { s.wg.Wait(); close(done) }()

@@ -22,6 +22,7 @@ type Waiter struct {
 	sub       int // its place in the list of the context
 
 	ch   chan struct{} // live: capacity 1
+	lane *lane         // live
 	next *Waiter       // in a wait list or free list
 	n    int           // Sem: units wanted
 	got  bool          // handed over by a wait list
@@ -39,6 +40,7 @@ func (w *Waiter) Init(s *Sched, what string) {
 	w.s, w.what = s, what
 	if s.v == nil {
 		w.ch = make(chan struct{}, 1)
+		w.lane = &s.lanes[s.inits.Add(1)%uint32(len(s.lanes))]
 	}
 }
 
@@ -143,13 +145,13 @@ func (w *Waiter) waitLive(ctx context.Context) error {
 			return nil
 		case <-done:
 			return ctx.Err()
-		case <-w.s.end:
+		case <-w.lane.end:
 			return w.s.endErr()
 		}
 	}
-	end := w.s.end
+	end := w.lane.end
 	if ctx == Cleanup {
-		end = w.s.down
+		end = w.lane.down
 	}
 	select {
 	case <-w.ch:

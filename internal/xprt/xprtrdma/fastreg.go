@@ -24,7 +24,7 @@ func newFastReg(x *Xprt) (registrar, error) {
 	}
 	depth = min(depth, x.cfg.MaxDataSegs+1)
 	segs := min((x.cfg.MaxDataSegs+depth-1)/depth+1, maxHdrSegs)
-	return &fastReg{depth: depth, segs: segs, pool: regionPool{
+	return &fastReg{depth: depth, segs: segs, pool: regionPool{x: x,
 		alloc: allocFastReg(x.pd, depth), stats: &x.stats, most: (x.cfg.Credits + 1) * (segs + 1)}}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"example.org/nfsrdma/verbs"
 )
@@ -15,6 +16,9 @@ import (
 type regionPool struct {
 	alloc func() (*region, error)
 	stats *counters
+
+	x     *Xprt       // each of its slots keeps its last region
+	tight atomic.Bool // none does any more: there are too few
 
 	mu    sync.Mutex
 	free  []*region
@@ -35,6 +39,12 @@ type poolWait struct {
 
 // get gives q n regions more.
 func (p *regionPool) get(ctx context.Context, q *Req, n int) error {
+	if n == 1 {
+		if g := q.kept.Swap(nil); g != nil {
+			q.regs = append(q.regs, g)
+			return nil
+		}
+	}
 	p.mu.Lock()
 	if p.head == nil {
 		if ok, err := p.serve(q, n); ok || err != nil {
@@ -79,6 +89,9 @@ func (p *regionPool) serve(q *Req, n int) (ok bool, err error) {
 		p.total++
 		p.free = append(p.free, g)
 	}
+	if len(p.free) < n {
+		p.gather()
+	}
 	k := len(p.free) - n
 	switch {
 	case k >= 0:
@@ -92,6 +105,16 @@ func (p *regionPool) serve(q *Req, n int) (ok bool, err error) {
 		return false, fmt.Errorf("%d memory regions wanted, the device has %d: %w", n, p.total, p.full)
 	}
 	return false, nil
+}
+
+// gather takes the regions that slots keep, and lets them keep none from now on.
+func (p *regionPool) gather() {
+	p.tight.Store(true)
+	for i := range p.x.reqs {
+		if g := p.x.reqs[i].kept.Swap(nil); g != nil {
+			p.free = append(p.free, g)
+		}
+	}
 }
 
 // wake serves those who wait, as far as it goes.
@@ -128,6 +151,19 @@ func (p *regionPool) remove(q *Req) {
 // put takes q's regions back. Those that are still valid although the connection is broken are closed:
 // nobody knows whether their key is registered.
 func (p *regionPool) put(q *Req, broken bool) {
+	if len(q.regs) == 1 && !broken && !p.tight.Load() {
+		g := q.regs[0]
+		g.valid = false
+		q.regs[0], q.regs = nil, q.regs[:0]
+		q.kept.Store(g)
+		if !p.tight.Load() {
+			return
+		}
+		if g = q.kept.Swap(nil); g == nil {
+			return // gathered
+		}
+		q.regs = append(q.regs, g)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, g := range q.regs {
@@ -148,6 +184,7 @@ func (p *regionPool) put(q *Req, broken bool) {
 
 func (p *regionPool) close() error {
 	var errs []error
+	p.gather()
 	for _, g := range p.free {
 		errs = append(errs, g.mr.Close())
 	}

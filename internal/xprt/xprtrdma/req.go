@@ -46,7 +46,8 @@ type Req struct {
 	plan     plan
 	maps     [maxMaps]verbs.DMAMap
 	nmaps    int
-	regs     []*region // in use by this call
+	regs     []*region              // in use by this call
+	kept     atomic.Pointer[region] // of the last one, for the next (regionPool)
 	pool     poolWait
 	segs     []rpcrdma.Segment
 	wrs      []verbs.SendWR
