@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"example.org/nfsrdma/internal/sched"
-	"example.org/nfsrdma/verbs"
-	"example.org/nfsrdma/verbs/softroce"
 )
 
 // Errors of waits, matched with errors.Is.
@@ -91,19 +89,7 @@ func (f *Fabric) endTasks() error {
 
 func (f *Fabric) closeDevices() error {
 	var errs []error
-	for _, d := range []*softroce.Device{f.cdev, f.sdev} {
-		if d == nil {
-			continue
-		}
-		if r := d.Resources(); r != (verbs.Resources{}) {
-			errs = append(errs, fmt.Errorf("objects left on device %s: %+v", d.Name(), r))
-		} else if err := d.Close(); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if f.net != nil && len(errs) == 0 {
-		errs = append(errs, f.net.Close())
-	}
+	errs = append(errs, f.dev.close())
 	if p, ok := f.raw.(interface{ Pinned() int }); ok {
 		if n := p.Pinned(); n != 0 {
 			errs = append(errs, fmt.Errorf("%d pages of the file system are still lent", n))

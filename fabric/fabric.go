@@ -10,7 +10,6 @@ import (
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/vfs"
-	"example.org/nfsrdma/verbs/softroce"
 )
 
 // Fabric is a client and a server joined by a verbs device. In virtual time one
@@ -18,9 +17,7 @@ import (
 type Fabric struct {
 	params Params
 	s      *sched.Sched
-	net    *softroce.Network
-	cdev   *softroce.Device
-	sdev   *softroce.Device
+	dev    devices
 	server *nfsserver.Server
 	built
 	ctx   context.Context
@@ -61,7 +58,7 @@ func New(t TB, p Params) *Fabric {
 
 // Start is New outside a test; the caller closes the fabric.
 func Start(p Params) (*Fabric, error) {
-	if err := p.setDefaults(); err != nil {
+	if err := p.setFrame(); err != nil {
 		return nil, err
 	}
 	f := &Fabric{params: p, ctx: context.Background(), files: map[vfs.ID]*fileState{}}
@@ -85,17 +82,16 @@ func Start(p Params) (*Fabric, error) {
 
 func (f *Fabric) build() error {
 	p := &f.params
-	f.built = p.Storage.make(f.s, f.now)
-	f.net = softroce.NewNetwork(f.s, softroce.NetConfig{Link: p.Link})
 	var err error
-	if f.sdev, err = f.net.NewDevice("server", p.Personality); err != nil {
+	if f.dev, err = p.open(f.s); err != nil {
 		return err
 	}
-	if f.cdev, err = f.net.NewDevice("client", p.Personality); err != nil {
+	if err := p.setDefaults(f.dev.client.Attr()); err != nil {
 		return err
 	}
+	f.built = p.Storage.make(f.s, f.now)
 	f.server, err = nfsserver.New(nfsserver.Config{
-		Device: f.sdev, Addr: serverAddr, Sched: f.s,
+		Device: f.dev.server, Addr: f.dev.addr, Sched: f.s,
 		Exports:    []nfsserver.Export{{Path: "/", FS: f.fs, RootSquash: p.RootSquash, ReadOnly: p.ReadOnly}},
 		Threads:    p.Threads,
 		InlineSend: p.ServerInline, InlineRecv: p.ServerInline, Credits: p.ServerCredits,
@@ -105,8 +101,6 @@ func (f *Fabric) build() error {
 	})
 	return err
 }
-
-const serverAddr = "server:20049"
 
 // now is the clock of the exported file system.
 func (f *Fabric) now() vfs.Time {
@@ -175,7 +169,7 @@ func (f *Fabric) Client() Side {
 			sum = sum.add(Counters(m.nfs.Counters()))
 		}
 		return sum
-	}, f.cdev}
+	}, f.dev.client}
 }
 
 // Server is the server's end.
@@ -183,7 +177,7 @@ func (f *Fabric) Server() Side {
 	return Side{func() Counters {
 		st := f.server.Stats()
 		return Counters(st.Counters())
-	}, f.sdev}
+	}, f.dev.server}
 }
 
 type snapshot struct{ client, server Counters }

@@ -30,7 +30,7 @@ func (f *Fabric) Mount(t TB, export string) *Mount {
 func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfsclient.Config)) (*Mount, error) {
 	p := &f.params
 	c := nfsclient.Config{
-		Device: f.cdev, Addr: serverAddr, Export: export, Sched: f.s,
+		Device: f.dev.client, Addr: f.dev.addr, Export: export, Sched: f.s,
 		RegMode: p.RegMode, MaxDataSegs: p.MaxDataSegs, RSize: p.RSize, WSize: p.WSize,
 		InlineSend: p.InlineWrite, InlineRecv: p.InlineRead, Credits: p.Credits, IRD: p.IRD, SQDepth: p.ClientSQDepth,
 		NoRemoteInvalidation: p.NoRemoteInv, NoPadOptimize: p.NoPadOptimize,

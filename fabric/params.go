@@ -32,6 +32,11 @@ type Params struct {
 	Live bool   // wall clock and goroutines; default virtual time
 
 	// The device and the wire.
+	//
+	// Device is a device of rdma-core, rxe, siw or hardware, by its name, netdev or address: client and
+	// server meet over it, live, and bounds on time only log. Default $NFSRDMA_DEVICE, which overrules
+	// Personality and Link, or Softroce.
+	Device      string
 	Personality Personality // default softroce.RoCE
 	Link        *Link       // default a direct wire
 
@@ -70,7 +75,8 @@ type Params struct {
 	Trace bool
 }
 
-func (p *Params) setDefaults() error {
+// setFrame decides what the scheduler and the devices need.
+func (p *Params) setFrame() error {
 	if p.Seed == 0 {
 		p.Seed = 1
 		if e := os.Getenv("NFSRDMA_SEED"); e != "" {
@@ -87,23 +93,17 @@ func (p *Params) setDefaults() error {
 	if p.TimeLimit == 0 {
 		p.TimeLimit = time.Hour
 	}
-	if p.Personality.Name == "" {
-		p.Personality = softroce.RoCE
-	}
-	if p.Link != nil {
-		if err := p.Link.Validate(); err != nil {
-			return fmt.Errorf("fabric: Link: %w", err)
-		}
-		l := *p.Link
-		p.Link = &l
-	}
+	return p.setDevice()
+}
+
+// setDefaults decides the rest, within the limits of the device.
+func (p *Params) setDefaults(a verbs.DeviceAttr) error {
 	if p.ServerInline == 0 {
 		p.ServerInline = max(4096, p.InlineRead, p.InlineWrite)
 	}
 	if p.RegMode > nfsclient.FMR {
 		return &LimitError{"RegMode (rdma_memreg_strategy)", p.RegMode, "a registration mode of package nfsclient"}
 	}
-	a := p.Personality.Attr
 	for _, k := range []struct {
 		name   string
 		v      int
