@@ -79,6 +79,8 @@ type Sem struct {
 	word  atomic.Int64
 	mu    sync.Mutex
 	waits waitList
+	meter *Meter
+	units int // at Measure, and what was released beyond: for the meter
 }
 
 // held is set while somebody waits, or is about to.
@@ -89,6 +91,31 @@ func (s *Sched) NewSem(what string, n int) *Sem {
 	m := &Sem{s: s, what: what}
 	m.word.Store(2 * int64(n))
 	return m
+}
+
+// Measure accounts for the units in virtual time, under the name and knob of u, and gives m.
+func (m *Sem) Measure(u Usage) *Sem {
+	u.Units = m.Free()
+	m.units = u.Units
+	m.meter = m.s.NewMeter(u)
+	return m
+}
+
+// Unmeasure ends the account.
+func (m *Sem) Unmeasure() { m.meter.Close() }
+
+// account brings the meter up to date with the units.
+func (m *Sem) account() {
+	if t := m.meter; t != nil {
+		free := m.Free()
+		if free > m.units {
+			m.units = free
+			t.SetUnits(free)
+		}
+		if held := m.units - free; held != t.held {
+			t.Take(held - t.held)
+		}
+	}
 }
 
 // lock keeps everybody else from the units.
@@ -110,6 +137,7 @@ func (m *Sem) take(n int) bool {
 		return false
 	}
 	m.word.Add(-2 * int64(n))
+	m.account()
 	return true
 }
 
@@ -124,6 +152,7 @@ func (m *Sem) TryAcquire(n int) bool {
 			return false
 		}
 		if m.word.CompareAndSwap(w, w-2*int64(n)) {
+			m.account()
 			return true
 		}
 	}
@@ -151,8 +180,12 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 			m.abandon(w)
 		}
 	}()
+	since := m.since()
 	err := w.Wait(ctx)
 	returned = true
+	if m.meter != nil {
+		m.meter.Waited(Duration(m.s.v.now - since))
+	}
 	m.lock()
 	defer m.unlock()
 	if err != nil {
@@ -164,6 +197,13 @@ func (m *Sem) Acquire(ctx context.Context, n int) error {
 	}
 	m.waits.release(w)
 	return err
+}
+
+func (m *Sem) since() Time {
+	if m.meter == nil {
+		return 0
+	}
+	return m.s.v.now
 }
 
 // abandon takes w off the list when its Wait does not return: the goroutine
@@ -188,11 +228,13 @@ func (m *Sem) Release(n int) {
 			break
 		}
 		if m.word.CompareAndSwap(w, w+2*int64(n)) {
+			m.account()
 			return
 		}
 	}
 	m.lock()
 	m.word.Add(2 * int64(n))
+	m.account()
 	m.grant()
 	m.unlock()
 }

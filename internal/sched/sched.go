@@ -32,10 +32,11 @@ type Sched struct {
 	endOnce sync.Once
 	wg      sync.WaitGroup
 
-	mu    sync.Mutex // tasks (live), free
-	tasks map[*task]struct{}
-	free  *Waiter // idle waiters for queues, locks and semaphores
-	nfree int
+	mu     sync.Mutex // tasks (live), free
+	tasks  map[*task]struct{}
+	meters meters
+	free   *Waiter // idle waiters for queues, locks and semaphores
+	nfree  int
 }
 
 // lane ends the waits of some waiters: end by Close or abort, down, for Cleanup, by Close.
