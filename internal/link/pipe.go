@@ -48,6 +48,7 @@ type Pipe struct {
 	inOrder lane
 	late    lane // reordered
 	stats   Stats
+	meter   *sched.Meter
 	closed  bool
 
 	live *live // nil in virtual time
@@ -66,6 +67,9 @@ func NewPipe(s *sched.Sched, cfg Config, name string) *Pipe {
 		faulty:  cfg.Loss > 0 || cfg.Duplicate > 0 || cfg.Reorder > 0,
 		rand:    s.Rand("link " + name),
 		port:    newPort(&cfg),
+	}
+	if cfg.BitsPerSecond > 0 {
+		p.meter = s.NewMeter(sched.Usage{Name: "the link " + name, Knob: "BitsPerSecond, MTU and Overhead of Link", Level: sched.LevelLink, Units: 1})
 	}
 	if p.reorder == 0 {
 		o := newPort(&cfg)
@@ -101,11 +105,13 @@ func (p *Pipe) send(payload int, pk Packet) bool {
 	}
 	now := p.s.Now()
 	wire := payload + p.cfg.Overhead
+	from := max(now, p.port.free)
 	end, ok := p.port.send(now, wire)
 	if !ok {
 		p.stats.Dropped++
 		return false
 	}
+	p.meter.Use(end.Sub(from))
 	p.stats.Packets++
 	p.stats.Bytes += uint64(payload)
 	p.stats.WireBytes += uint64(wire)
@@ -161,6 +167,9 @@ func (p *Pipe) Stats() Stats {
 // arriving while it returns. Close may be called again.
 func (p *Pipe) Close() {
 	p.lock()
+	if !p.closed {
+		p.meter.Close()
+	}
 	p.closed = true
 	a, b := p.inOrder, p.late
 	p.inOrder, p.late = lane{p: p}, lane{p: p}

@@ -27,6 +27,20 @@ func (u Usage) Sub(old Usage) Usage {
 	return u
 }
 
+// Levels of resources on the way of a call.
+const (
+	LevelLoad     = 10 * iota // the caller's own
+	LevelSlot                 // rdma_slot_table_entries
+	LevelCredit               // rpcrdma credits
+	LevelClientSQ             // the client's send queue
+	LevelThread               // nfsd
+	LevelServerSQ             // the server's send queue
+	LevelORD                  // RDMA READs outstanding
+	LevelLock                 // of a file
+	LevelLink                 // a direction of the wire
+	LevelDisk                 // storage
+)
+
 // Meter accounts for a resource of some units in virtual time. Live it is nil, and counts nothing.
 type Meter struct {
 	s    *Sched
@@ -34,6 +48,7 @@ type Meter struct {
 	held int
 	at   Time // up to which it is accounted
 	till Time // of Use: the end of what lies ahead
+	last Time // of Use: when it was asked for, plus 1
 }
 
 // meters are those of a scheduler, and the sums of closed ones.
@@ -85,15 +100,16 @@ func (m *Meter) SetUnits(n int) {
 }
 
 // Use says that a resource of one unit is in use for d, from now or from the end of what it is
-// in use for already; whoever asks for it waits until then.
+// in use for already. Who asks for it waits until then; what is asked for in one moment counts as one wait.
 func (m *Meter) Use(d Duration) {
 	if m == nil {
 		return
 	}
 	now := m.s.v.now
-	if m.till > now {
+	if m.till > now && m.last != now+1 {
 		m.Waited(Duration(m.till - now))
 	}
+	m.last = now + 1
 	m.till = max(m.till, now).Add(d)
 	m.u.Busy += d
 	m.u.Held += d
@@ -118,19 +134,29 @@ func (m *Meter) Close() {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.live, m); i >= 0 {
 		t.live = slices.Delete(t.live, i, i+1)
+		m.u.Units = 0
 		t.past = sum(t.past, m.u)
 	}
 }
 
-// Usage lists the resources by level, then name. What Use has announced counts although it lies ahead.
+// Usage lists the resources by level, then name.
 func (s *Sched) Usage() []Usage {
 	t := &s.meters
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := slices.Clone(t.past)
+	now := Time(0)
+	if s.v != nil {
+		now = s.v.now
+	}
 	for _, m := range t.live {
 		m.settle()
-		out = sum(out, m.u)
+		u := m.u
+		if m.till > now { // announced
+			u.Busy -= Duration(m.till - now)
+			u.Held -= Duration(m.till - now)
+		}
+		out = sum(out, u)
 	}
 	slices.SortFunc(out, func(a, b Usage) int {
 		if a.Level != b.Level {
@@ -147,7 +173,7 @@ func (s *Sched) Usage() []Usage {
 func sum(all []Usage, u Usage) []Usage {
 	for i := range all {
 		if a := &all[i]; a.Name == u.Name {
-			a.Units = max(a.Units, u.Units)
+			a.Units += u.Units
 			a.Busy += u.Busy
 			a.Held += u.Held
 			a.Waited += u.Waited

@@ -25,18 +25,23 @@ func TestMeter(t *testing.T) {
 	m.Give(1)
 	sleep(100)
 	port.Use(7)
-	port.Use(8) // waits for the first
+	port.Use(8) // of the same moment
 
 	u := s.Usage()
 	require.Len(t, u, 2)
 	assert.Equal(t, Usage{Name: "b", Level: 1, Units: 2, Busy: 4, Held: 3 + 8 + 10, Waited: 5, Waits: 1}, u[0])
-	assert.Equal(t, Usage{Name: "a", Level: 2, Units: 1, Busy: 15, Held: 15, Waited: 7, Waits: 1}, u[1])
+	assert.Equal(t, Usage{Name: "a", Level: 2, Units: 1, Busy: 0, Held: 0, Waits: 0}, u[1], "it lies ahead")
+	sleep(10)
+	port.Use(2) // waits for both
+	sleep(100)
+	assert.Equal(t, Usage{Name: "a", Level: 2, Units: 1, Busy: 17, Held: 17, Waited: 5, Waits: 1}, s.Usage()[1])
 
 	m.Close()
 	again := s.NewMeter(Usage{Name: "b", Level: 1, Units: 2})
 	again.Take(2)
 	sleep(6)
 	d := s.Usage()[0].Sub(u[0])
+	assert.Equal(t, 2, d.Units)
 	assert.Equal(t, Duration(6), d.Busy, "of one name, one after the other")
 	assert.Equal(t, Duration(12), d.Held)
 }

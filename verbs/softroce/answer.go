@@ -105,6 +105,7 @@ func (q *qp) readResponse(p *packet) {
 		e.done = true
 		if i < q.next {
 			q.readsOut--
+			q.ordMeter.Give(1)
 		} else { // it was to be sent again, and need not be
 			q.next, q.nextPkt = i+1, 0
 		}

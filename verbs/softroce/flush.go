@@ -51,6 +51,7 @@ func (q *qp) flushSends(tail uint64) {
 // restart leaves the send queue empty at entry h.
 func (q *qp) restart(h uint64) {
 	q.head.Store(h)
+	q.ordMeter.Give(q.readsOut)
 	q.next, q.nextPkt, q.hi, q.readsOut, q.waitTo = h, 0, h, 0, 0
 }
 

@@ -3,6 +3,7 @@ package softroce
 import (
 	"fmt"
 
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -18,6 +19,9 @@ type sendWQE struct {
 	got   uint32 // READ: response packets received
 	begun bool
 	done  bool // acknowledged
+
+	posted sched.Time // of a READ, where it is accounted for
+	held   bool       // by the ORD window
 }
 
 func (e *sendWQE) usesWire() bool {
@@ -88,6 +92,9 @@ func (q *qp) postOne(wr *verbs.SendWR, type1 bool) error {
 	e.begun, e.done, e.got, e.bad = false, false, 0, verbs.Success
 	if wr.Flags&verbs.Inline != 0 {
 		e.msg.buf = append(e.msg.buf[:0], wr.Data...)
+	}
+	if wr.Op == verbs.OpRDMARead && q.dev.net.s.Virtual() {
+		e.posted, e.held = q.dev.net.s.Now(), false
 	}
 	q.tail.Store(tail + 1)
 	return nil

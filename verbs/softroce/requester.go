@@ -28,7 +28,8 @@ type requester struct {
 	una      uint32 // oldest PSN without an answer
 	sendPSN  uint32 // of the next new entry
 	readsOut int    // READs sent and not answered
-	unacked  int    // packets since the last acknowledgement request
+	ordMeter *sched.Meter
+	unacked  int // packets since the last acknowledgement request
 
 	retries    int
 	rnrRetries int
@@ -128,6 +129,7 @@ func (q *qp) sendMore(tail uint64) {
 		}
 		if e.wr.Op == verbs.OpRDMARead {
 			if q.readsOut >= q.attr.ORD {
+				e.held = true
 				return
 			}
 			q.sendRead(e)
@@ -235,7 +237,12 @@ func (q *qp) sendRead(e *sendWQE) {
 	p := q.packet(pkReadReq)
 	p.flags, p.psn = pfFirst|pfLast, (e.psn+e.got)&psnMask
 	p.va, p.rkey, p.dlen = e.wr.RemoteAddr+uint64(off), e.wr.RKey, e.msg.n-off
+	if e.held {
+		e.held = false
+		q.ordMeter.Waited(q.dev.net.s.Now().Sub(e.posted))
+	}
 	q.readsOut++
+	q.ordMeter.Take(1)
 	q.st.readsOutMax = max(q.st.readsOutMax, uint64(q.readsOut))
 	q.next, q.nextPkt = q.next+1, 0
 }

@@ -23,6 +23,7 @@ func (q *qp) rewind(psn uint32) {
 		for k := i; k < q.next; k++ {
 			if x := q.wqe(k); x.wr.Op == verbs.OpRDMARead && !x.done {
 				q.readsOut--
+				q.ordMeter.Give(1)
 			}
 		}
 		q.hi = q.sentTo()

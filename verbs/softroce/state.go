@@ -108,6 +108,8 @@ func (q *qp) toRTS(a verbs.QPAttr) error {
 // becomeReset forgets all that is queued and under way; post is what becomes of later work.
 func (q *qp) becomeReset(post uint32) {
 	q.endTraffic()
+	q.ordMeter.Close()
+	q.ordMeter = nil
 	q.served.revoke(q.sec)
 	q.state = verbs.Reset
 	q.attr = verbs.QPAttr{}
@@ -173,6 +175,8 @@ func (q *qp) becomeRTS(a verbs.QPAttr) {
 	q.sendPSN, q.una = a.SQPSN, a.SQPSN
 	q.retries, q.rnrRetries = int(a.RetryCnt), int(a.RNRRetry)
 	q.rewound, q.unacked = false, 0
+	q.ordMeter = q.dev.net.s.NewMeter(sched.Usage{Name: "the ORD window of " + q.init.Name, Knob: "ORD, and the IRD of the peer",
+		Level: sched.LevelORD, Units: a.ORD})
 	q.postState.Store(postTake)
 }
 
