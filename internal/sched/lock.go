@@ -109,8 +109,8 @@ func (m *Sem) account() {
 	if t := m.meter; t != nil {
 		free := m.Free()
 		if free > m.units {
+			t.AddUnits(free - m.units)
 			m.units = free
-			t.SetUnits(free)
 		}
 		if held := m.units - free; held != t.held {
 			t.Take(held - t.held)

@@ -91,11 +91,11 @@ func (m *Meter) Take(n int) {
 // Give says that n units are not in use any more.
 func (m *Meter) Give(n int) { m.Take(-n) }
 
-// SetUnits changes how many there are.
-func (m *Meter) SetUnits(n int) {
+// AddUnits changes how many there are.
+func (m *Meter) AddUnits(n int) {
 	if m != nil {
 		m.settle()
-		m.u.Units = n
+		m.u.Units += n
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -15,6 +16,7 @@ type Config struct {
 	Device verbs.Device
 	Addr   string
 	Sched  *sched.Sched
+	Pool   *svc.Pool // of the threads
 
 	InlineSend, InlineRecv int
 	Credits                int
@@ -42,11 +44,7 @@ type Config struct {
 }
 
 // State is the upper layer's part of a request or reply.
-type State interface {
-	// Release gives back what it holds: of a Request when the connection ends between Pull and Serve, of
-	// a Reply when the device is done with it or it will not be sent. It must not wait.
-	Release()
-}
+type State = svc.State
 
 // maxCredits is the largest slot table of Linux.
 const maxCredits = 16384
@@ -90,8 +88,8 @@ func (c *Config) setDefaults() error {
 	if c.SinkSGE <= 0 || c.RegisterSink {
 		c.SinkSGE = 1 << 30
 	}
-	if c.NewState == nil || c.NewReplyState == nil {
-		return errors.New("svcrdma: no state makers")
+	if c.Pool == nil || c.NewState == nil || c.NewReplyState == nil {
+		return errors.New("svcrdma: no pool, or no state makers")
 	}
 	return nil
 }

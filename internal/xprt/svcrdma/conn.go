@@ -89,7 +89,8 @@ func newConn(x *Transport, id verbs.ID) *Conn {
 	c.drained = x.s.NewWaiter("the calls of " + c.peer)
 	c.end = x.s.NewWaiter("the end of the connection of " + c.peer)
 	c.idle.handed = sched.NewQueue[*Reply](x.s, "a reply buffer for "+c.peer)
-	c.sq = x.s.NewSem("a send queue slot for "+c.peer, x.cfg.SQDepth)
+	c.sq = x.s.NewSem("a send queue slot for "+c.peer, x.cfg.SQDepth).Measure(sched.Usage{
+		Name: "the server's send queue", Knob: "SQDepth (RPCRDMA_SQ_DEPTH_MULT x max_requests)", Level: sched.LevelServerSQ})
 	c.maxSGE = min(x.attr.MaxSGE, maxSendSGE)
 	c.maxReads = min(max(x.attr.MaxSGERd, 1), c.maxSGE)
 	return c
@@ -175,7 +176,7 @@ func (c *Conn) setup() (err error) {
 	c.reqs = make([]Request, receives)
 	for i := range c.reqs {
 		r := &c.reqs[i]
-		r.conn, r.idx, r.State = c, uint32(i), cfg.NewState()
+		r.conn, r.idx, r.state = c, uint32(i), cfg.NewState()
 		off := i * cfg.InlineRecv
 		r.recv = c.recvMR.Bytes()[off : off+cfg.InlineRecv : off+cfg.InlineRecv]
 		r.sges[0] = verbs.SGE{Addr: c.recvMR.Addr() + uint64(off), Length: uint32(cfg.InlineRecv), LKey: c.recvMR.LKey()}
@@ -237,6 +238,7 @@ func (c *Conn) becomeClosing(why error) {
 	c.why = why
 	c.state.Store(uint32(closing))
 	c.mu.Unlock()
+	c.sq.Unmeasure()
 	c.sq.Release(1 << 30) // nobody waits any more for what may not come
 	c.idle.handed.Close()
 	c.end.Wake()
@@ -263,7 +265,7 @@ func (c *Conn) becomeClosed() {
 	for i := range c.reqs {
 		switch r := &c.reqs[i]; r.where {
 		case pulling, parked:
-			r.abort()
+			r.Abort()
 		}
 	}
 	for i := range c.replies {
@@ -329,7 +331,10 @@ func (c *Conn) enqueue(r *Request) {
 		return
 	}
 	r.where = queued
-	if !c.x.queue.Push(r) {
+	if c.x.nfsd != nil {
+		r.since = c.x.s.Now()
+	}
+	if !c.x.pool.Push(r) {
 		c.unhold()
 	}
 }

@@ -1,14 +1,6 @@
 // Package svcrdma is the responder of RPC-over-RDMA version 1 (RFC 8166) on verbs.
 //
-// A [Transport] listens and holds the connections. Its user runs threads, each a task that calls
-// [Transport.Run] with a [Handler]. A call comes to the handler as a [Request], whose whole RPC message, but
-// for a data item that is in a Read chunk, stands in memory. The handler ends each Serve with one of:
-//
-//	Request.Pull        read the data item into the handler's memory; Serve is called again
-//	Request.Need        false: no memory now; Serve is called again, from the start
-//	Reply.Send          answer
-//	Request.Fail        answer with ERR_CHUNK
-//	Request.Drop        answer nothing
+// A [Transport] listens and holds the connections. Calls go to the threads of its svc.Pool, as svc.Request.
 //
 // A request moves through these owners:
 //

@@ -11,6 +11,7 @@ import (
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/internal/xprt/svcrdma"
 	"example.org/nfsrdma/internal/xprt/svcrdma/rawpeer"
 	"example.org/nfsrdma/verbs"
@@ -27,9 +28,9 @@ type rig struct {
 	xid  uint32
 }
 
-type handlerFunc func(t *svcrdma.Thread, r *svcrdma.Request)
+type handlerFunc func(t *svc.Thread, r svc.Request)
 
-func (f handlerFunc) Serve(t *svcrdma.Thread, r *svcrdma.Request) { f(t, r) }
+func (f handlerFunc) Serve(t *svc.Thread, r svc.Request) { f(t, r) }
 
 type nothing struct{}
 
@@ -44,20 +45,23 @@ func newRig(t *testing.T, p softroce.Personality, cfg svcrdma.Config, f handlerF
 	client, err := net.NewDevice("client", softroce.RoCE)
 	require.NoError(t, err)
 	cfg.Device, cfg.Sched, cfg.Addr = server, s, "server:1"
+	cfg.Pool = svc.NewPool(s)
 	cfg.NewState = func() svcrdma.State { return nothing{} }
 	cfg.NewReplyState = func() svcrdma.State { return nothing{} }
 	r := &rig{t: t}
 	r.x, err = svcrdma.New(cfg)
 	require.NoError(t, err)
 	threads := s.NewGroup("threads")
-	threads.Go("thread", func() { r.x.Run(r.x.NewThread(), f) })
+	threads.Go("thread", func() { cfg.Pool.Run(cfg.Pool.NewThread(), f) })
 	r.peer, err = rawpeer.Dial(bg, rawpeer.Config{Device: client, Sched: s, Addr: "server:1",
 		PrivateData: rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: 4096, RecvSize: 4096})})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		r.peer.Close()
 		r.x.Shutdown()
+		cfg.Pool.Close()
 		require.NoError(t, threads.Wait(bg))
+		cfg.Pool.Abort()
 		require.NoError(t, r.x.Close())
 		assert.Equal(t, verbs.Resources{}, server.Resources())
 		require.NoError(t, server.Close())
@@ -89,7 +93,7 @@ func (r *rig) call(reply ...rpcrdma.Segment) (h rpcrdma.Header, msg []byte) {
 func TestManyPiecesInline(t *testing.T) {
 	mem := bytes.Repeat([]byte("0123456789"), 500)
 	var x *svcrdma.Transport
-	r := newRig(t, softroce.T310, svcrdma.Config{}, func(th *svcrdma.Thread, r *svcrdma.Request) {
+	r := newRig(t, softroce.T310, svcrdma.Config{}, func(th *svc.Thread, r svc.Request) {
 		p := r.Reply(th)
 		p.Msg = append(p.Msg, "head"...)
 		p.EndWithItem()
@@ -121,7 +125,7 @@ func TestManyPiecesInline(t *testing.T) {
 // TestMessageThatOutgrowsItsBuffer is a fault of the upper layer: the client gets an error, not other memory.
 func TestMessageThatOutgrowsItsBuffer(t *testing.T) {
 	big := 0
-	r := newRig(t, softroce.RoCE, svcrdma.Config{}, func(th *svcrdma.Thread, r *svcrdma.Request) {
+	r := newRig(t, softroce.RoCE, svcrdma.Config{}, func(th *svc.Thread, r svc.Request) {
 		if big == 0 {
 			if b, err := r.Need(100); b == nil || err != nil {
 				t.Error("no memory")
@@ -147,7 +151,7 @@ func TestMessageThatOutgrowsItsBuffer(t *testing.T) {
 
 func TestDropAndDiscard(t *testing.T) {
 	n := 0
-	r := newRig(t, softroce.RoCE, svcrdma.Config{Credits: 1}, func(th *svcrdma.Thread, r *svcrdma.Request) {
+	r := newRig(t, softroce.RoCE, svcrdma.Config{Credits: 1}, func(th *svc.Thread, r svc.Request) {
 		n++
 		if n%3 != 0 {
 			if p := r.Reply(th); n%3 == 1 {
@@ -177,7 +181,7 @@ func TestDropAndDiscard(t *testing.T) {
 }
 
 func TestRegionNumbersAreBounded(t *testing.T) {
-	r := newRig(t, softroce.RoCE, svcrdma.Config{}, func(_ *svcrdma.Thread, r *svcrdma.Request) { r.Drop() })
+	r := newRig(t, softroce.RoCE, svcrdma.Config{}, func(_ *svc.Thread, r svc.Request) { r.Drop() })
 	mem := make([]byte, 100)
 	for _, id := range []uint32{0, 7, 1<<20 - 1, 7} {
 		m, err := r.x.Region(id, mem, 10, 20)

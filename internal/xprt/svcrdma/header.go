@@ -24,7 +24,7 @@ func (t *Thread) header(r *Request) bool {
 		c.n.nomsgCall.Add(1)
 	case rpcrdma.RDMA_MSGP: // RFC 8166 section 4.6.1
 		c.n.msgp.Add(1)
-		r.Fail(t)
+		r.fail(t)
 		return false
 	case rpcrdma.RDMA_DONE: // RFC 8166 section 4.6.2
 		c.n.done.Add(1)
@@ -37,7 +37,7 @@ func (t *Thread) header(r *Request) bool {
 	}
 	if !r.checkChunks() {
 		c.n.badChunk.Add(1)
-		r.Fail(t)
+		r.fail(t)
 		return false
 	}
 	r.findInvKey()
@@ -73,7 +73,7 @@ func (r *Request) checkXID(t *Thread) bool {
 	}
 	if be32(r.msg) != r.h.XID {
 		n.badXID.Add(1)
-		r.Fail(t)
+		r.fail(t)
 		return false
 	}
 	if be32(r.msg[4:]) == 1 { // a REPLY: reverse-direction operation was not agreed on (RFC 8167)
@@ -102,7 +102,7 @@ func (r *Request) longStart(t *Thread) bool {
 		r.phase = longRead
 		b, err := r.conn.x.long.get(n, r, &r.longMsg)
 		if err != nil {
-			r.Fail(t)
+			r.fail(t)
 			return false
 		}
 		if b == nil {
@@ -122,7 +122,7 @@ func (r *Request) longStart(t *Thread) bool {
 	}
 	if r.hasData && uint64(r.dataPos) > uint64(len(r.msg)) {
 		r.conn.n.badChunk.Add(1)
-		r.Fail(t)
+		r.fail(t)
 		return false
 	}
 	return r.checkXID(t)

@@ -1,13 +1,16 @@
 package svcrdma
 
-import "example.org/nfsrdma/verbs"
+import (
+	"example.org/nfsrdma/internal/xprt/svc"
+	"example.org/nfsrdma/verbs"
+)
 
 // Pull reads the first n bytes of the data chunk into sink, whose pieces are of n bytes together, and ends Serve. The
 // request is served again when they are there. n 0 is done at once, and gives true.
-func (r *Request) Pull(t *Thread, sink []Mem, n int) (done bool) {
+func (r *Request) Pull(t *svc.Thread, sink []Mem, n int) (done bool) {
 	r.pulled = true
 	r.phase = resumed
-	return r.pull(t, r.dataPos, sink, uint64(n))
+	return r.pull(r.conn.x.local(t), r.dataPos, sink, uint64(n))
 }
 
 // pull posts the READs for the chunk at pos.

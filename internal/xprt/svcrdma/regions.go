@@ -6,21 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/verbs"
 )
 
 // Mem is a piece of registered local memory.
-type Mem struct {
-	Bytes []byte
-	Addr  uint64
-	Len   uint32
-	LKey  uint32
-}
-
-// Slice is the piece [i, j) of m.
-func (m *Mem) Slice(i, j int) Mem {
-	return Mem{Bytes: m.Bytes[i:j:j], Addr: m.Addr + uint64(i), Len: uint32(j - i), LKey: m.LKey}
-}
+type Mem = svc.Mem
 
 // regions are the registrations of memory that others own, by a small number that its owner gave it.
 type regions struct {

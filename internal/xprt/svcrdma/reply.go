@@ -5,15 +5,13 @@ import (
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/xdr"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/verbs"
 )
 
 // Reply is an answer on its way. It belongs to the thread until Send, and then to the device.
 type Reply struct {
-	// Msg is the RPC message without its data item: append to it, up to Room bytes.
-	Msg   []byte
-	State State // of the upper layer
-
+	up   svc.Reply
 	conn *Conn
 	idx  uint32
 	// mem is where a short message and its header are put together, header before middle.
@@ -33,33 +31,42 @@ func (p *Reply) init(c *Conn, i uint32) {
 	p.conn, p.idx, p.middle = c, i, n
 	off := int(i) * 2 * n
 	p.mem = Mem{Bytes: c.sendMR.Bytes()[off : off+2*n : off+2*n], Addr: c.sendMR.Addr() + uint64(off), Len: uint32(2 * n), LKey: c.sendMR.LKey()}
-	p.State = c.x.cfg.NewReplyState()
+	p.up = svc.Reply{State: c.x.cfg.NewReplyState(), Sender: p}
 }
 
-// Reply gives an empty reply to r; it waits if all are on their way. Nil: the connection ends, and r with it.
-func (r *Request) Reply(*Thread) *Reply {
+// Reply gives an empty reply to r.
+func (r *Request) Reply(*svc.Thread) *svc.Reply {
+	if p := r.reply(); p != nil {
+		return &p.up
+	}
+	return nil
+}
+
+// reply waits if all are on their way. Nil: the connection ends, and r with it.
+func (r *Request) reply() *Reply {
 	c := r.conn
 	p, err := c.idle.get(&c.n)
 	if err != nil {
 		c.becomeClosing(err)
-		r.abort()
+		r.Abort()
 		return nil
 	}
 	p.start = p.middle
-	p.Msg = p.mem.Bytes[p.middle:p.middle]
+	p.up.Msg = p.mem.Bytes[p.middle:p.middle]
 	p.item, p.data, p.dataLen = false, p.data[:0], 0
 	return p
 }
 
 // UseBuffer lets Msg be as long as the buffer that Need gave. It comes before anything is appended.
-func (p *Reply) UseBuffer(r *Request) {
+func (p *Reply) UseBuffer(req svc.Request) {
+	r := req.(*Request)
 	p.buf, r.mem = r.mem, nil
 	p.start = 0
-	p.Msg = p.buf.Bytes[:0]
+	p.up.Msg = p.buf.Bytes[:0]
 }
 
 // Room is how long Msg may become.
-func (p *Reply) Room() int { return cap(p.Msg) }
+func (p *Reply) Room() int { return cap(p.up.Msg) }
 
 // EndWithItem says that Msg ends with the count word of a DDP-eligible data item, whose bytes AddData lends.
 func (p *Reply) EndWithItem() { p.item = true }
@@ -73,7 +80,8 @@ func (p *Reply) AddData(m Mem) {
 }
 
 // AddBuffer adds the first n bytes of the buffer that Need gave to the data item.
-func (p *Reply) AddBuffer(r *Request, n int) {
+func (p *Reply) AddBuffer(req svc.Request, n int) {
+	r := req.(*Request)
 	p.buf, r.mem = r.mem, nil
 	p.AddData(p.buf.Slice(0, n))
 }
@@ -87,7 +95,7 @@ func (p *Reply) done() {
 
 // free makes it idle.
 func (p *Reply) free() {
-	p.State.Release()
+	p.up.State.Release()
 	if p.buf != nil {
 		p.buf.put()
 		p.buf = nil
@@ -101,13 +109,14 @@ func (p *Reply) Discard() { p.free() }
 // Send answers r and ends it. Where the data item and the message go follows RFC 8166: the item into the
 // first Write chunk (4.3.2.2) unless that is empty (4.3.2.3), the rest inline, or if that is too long into the
 // Reply chunk (3.5.3). A reply that fits nowhere becomes an ERR_CHUNK (4.5.3).
-func (p *Reply) Send(t *Thread, r *Request) {
-	c, h := p.conn, &r.h
+func (p *Reply) Send(th *svc.Thread, req svc.Request) {
+	c, r := p.conn, req.(*Request)
+	t, h := c.x.local(th), &r.h
 	h.Reads = h.Reads[:0]
 	h.Vers, h.Credits = rpcrdma.Version, uint32(c.x.cfg.Credits)
 
 	reduce := p.item && h.Writes.Len() > 0 && len(h.Writes.Chunk(0)) > 0
-	msgLen := len(p.Msg)
+	msgLen := len(p.up.Msg)
 	if !reduce {
 		msgLen += xdr.Roundup(p.dataLen)
 	}
@@ -123,7 +132,7 @@ func (p *Reply) Send(t *Thread, r *Request) {
 		p.outgrown():
 		c.n.noRoom.Add(1)
 		p.Discard()
-		r.Fail(t)
+		r.fail(t)
 		return
 	}
 
@@ -145,7 +154,7 @@ func (p *Reply) Send(t *Thread, r *Request) {
 		clearLengths(h.Reply)
 	}
 	if f := c.x.cfg.TraceMsg; f != nil {
-		f(r, true, h, p.Msg)
+		f(r, true, h, p.up.Msg)
 	}
 	p.send(t, r, !long, reduce)
 }
@@ -156,7 +165,7 @@ func (p *Reply) outgrown() bool {
 	if p.start == 0 {
 		at = p.buf.Bytes
 	}
-	return len(p.Msg) > 0 && &p.Msg[0] != &at[0]
+	return len(p.up.Msg) > 0 && &p.up.Msg[0] != &at[0]
 }
 
 // replyHeaderLen is the length of the header that answers r.
@@ -203,7 +212,7 @@ func (p *Reply) message(m []Mem, reduced bool) []Mem {
 	if p.start == 0 {
 		from = &p.buf.Mem
 	}
-	m = append(m, from.Slice(p.start, p.start+len(p.Msg)))
+	m = append(m, from.Slice(p.start, p.start+len(p.up.Msg)))
 	if reduced {
 		return m
 	}
@@ -233,7 +242,7 @@ func (p *Reply) write(ch *chain, chunk []rpcrdma.Segment, mem []Mem, r *Request)
 		for at := s.Offset; n > 0; writes++ {
 			wr := ch.add(kindMore, p.idx)
 			if wr == nil {
-				r.abort()
+				r.Abort()
 				return false
 			}
 			wr.Op, wr.RemoteAddr, wr.RKey = verbs.OpRDMAWrite, at, s.Handle
@@ -252,7 +261,7 @@ func (p *Reply) send(t *Thread, r *Request, msg, reduced bool) {
 	p.inFlight.Store(true)
 	wr := ch.add(kindMore, p.idx)
 	if wr == nil {
-		r.abort()
+		r.Abort()
 		return
 	}
 	n := rpcrdma.HeaderLen(&r.h)
@@ -263,7 +272,7 @@ func (p *Reply) send(t *Thread, r *Request, msg, reduced bool) {
 	case msg && p.start == p.middle:
 		// Header and message are one piece.
 		rest := p.message(ch.mem, reduced)
-		rest[0] = p.mem.Slice(at, p.middle+len(p.Msg))
+		rest[0] = p.mem.Slice(at, p.middle+len(p.up.Msg))
 		ch.mem = rest
 	case msg:
 		ch.mem = p.message(append(ch.mem, p.mem.Slice(at, p.middle)), reduced)
@@ -303,10 +312,12 @@ func (p *Reply) pullUp(ch *chain) uint32 {
 }
 
 // Fail answers with ERR_CHUNK: the call can never succeed (RFC 8166 section 4.5.3).
-func (r *Request) Fail(t *Thread) { r.sendError(t, rpcrdma.ERR_CHUNK) }
+func (r *Request) Fail(t *svc.Thread) { r.fail(r.conn.x.local(t)) }
+
+func (r *Request) fail(t *Thread) { r.sendError(t, rpcrdma.ERR_CHUNK) }
 
 func (r *Request) sendError(t *Thread, code rpcrdma.ErrCode) {
-	p := r.Reply(t)
+	p := r.reply()
 	if p == nil {
 		return
 	}

@@ -2,6 +2,8 @@ package svcrdma
 
 import (
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -26,11 +28,10 @@ const (
 	resumed        // the handler had it: a pulled data item or memory is there
 )
 
-// Request is a received call. Until the handler ends it, it belongs to the thread that serves it.
+// Request is a received call, a svc.Request.
 type Request struct {
-	State State // of the upper layer
-
 	conn  *Conn
+	state State // of the upper layer
 	idx   uint32
 	where where
 	phase phase
@@ -55,11 +56,28 @@ type Request struct {
 	dma      []verbs.DMAMap // of the sink's pieces
 	ndma     int
 	reserved int
+	since    sched.Time // when it was queued, where that is accounted for
 	wait     poolWait
 }
 
-// Conn is the connection of the call.
-func (r *Request) Conn() *Conn { return r.conn }
+var _ svc.Request = (*Request)(nil)
+
+// State is the upper layer's.
+func (r *Request) State() State { return r.state }
+
+// Peer is the client's address, Host the same without a port.
+func (r *Request) Peer() string { return r.conn.peer }
+
+// Host is the client's address without its port.
+func (r *Request) Host() string { return r.conn.host }
+
+// MaxInline is the length of a reply buffer.
+func (r *Request) MaxInline() int { return r.conn.x.cfg.InlineSend }
+
+// Region is that of the transport.
+func (r *Request) Region(id uint32, mem []byte, off, n uint32) (Mem, error) {
+	return r.conn.x.Region(id, mem, off, n)
+}
 
 // XID is that of the header; Msg begins with the same.
 func (r *Request) XID() uint32 { return r.h.XID }
@@ -75,23 +93,20 @@ func (r *Request) ReadChunk() (pos int, n uint64, ok bool) {
 // Pulled says that Pull has been done.
 func (r *Request) Pulled() bool { return r.pulled }
 
-// Need gives registered memory of n bytes that the request keeps until it ends, or until Reply.UseBuffer takes it. Nil
-// and no error: there is none now; the caller lets the request go, and gets it again from the start.
-func (r *Request) Need(n int) (*Buffer, error) {
-	if r.mem != nil && len(r.mem.Bytes) >= n {
-		return r.mem, nil
-	}
-	r.phase = resumed
-	b, err := r.conn.x.data.get(n, r, &r.mem)
-	if b != nil {
+// Need gives registered memory of n bytes.
+func (r *Request) Need(n int) (*Mem, error) {
+	if r.mem == nil || len(r.mem.Bytes) < n {
+		r.phase = resumed
+		b, err := r.conn.x.data.get(n, r, &r.mem)
+		if b == nil {
+			return nil, err
+		}
 		r.mem = b
 	}
-	return b, err
+	return &r.mem.Mem, nil
 }
 
-// Reserve is Need for memory that somebody else lends for a Pull: it counts n bytes of it until the request ends or
-// Unreserve. False: too much is lent now; the caller lets the request go, and gets it again from the start. A
-// request must not Reserve when it has memory of Need, nor the other way round.
+// Reserve counts n bytes of memory that somebody else lends.
 func (r *Request) Reserve(n int) bool {
 	if r.reserved >= n {
 		return true
@@ -140,11 +155,11 @@ func (r *Request) repost() {
 	}
 }
 
-// abort ends a request whose connection has ended.
-func (r *Request) abort() {
+// Abort ends a request whose connection has ended.
+func (r *Request) Abort() {
 	r.where = lost
 	r.unmapSinks()
-	r.State.Release()
+	r.state.Release()
 	r.release()
 }
 

@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/verbs"
 )
 
-// Transport listens on a device and holds the connections. Its owner calls Shutdown, ends the threads that
-// Run, and then calls Close.
+// Transport listens on a device and holds the connections. Its owner calls Shutdown, ends the threads, and
+// then calls Close.
 type Transport struct {
 	cfg  Config
 	s    *sched.Sched
@@ -20,8 +21,9 @@ type Transport struct {
 	lis  verbs.Listener
 
 	queue *sched.Queue[*Request]
-	data  *pool // buffers for data items and long replies
-	long  *pool // buffers for long calls; who holds one may wait for data, never the other way round
+	nfsd  *sched.Meter // the threads of Run
+	data  *pool        // buffers for data items and long replies
+	long  *pool        // buffers for long calls; who holds one may wait for data, never the other way round
 	slabs regions
 
 	tasks  *sched.Group
@@ -34,7 +36,7 @@ type Transport struct {
 	closed bool
 }
 
-// New listens. Calls are queued until a task runs Run.
+// New listens. Calls are queued until a thread of the pool runs.
 func New(cfg Config) (_ *Transport, err error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -43,7 +45,9 @@ func New(cfg Config) (_ *Transport, err error) {
 	if x.pd, err = cfg.Device.AllocPD(); err != nil {
 		return nil, err
 	}
-	x.queue = sched.NewQueue[*Request](x.s, "a call to serve")
+	x.pool = cfg.Pool
+	x.num = x.pool.Join(x.newThread)
+	x.nfsd = x.s.NewMeter(sched.Usage{Name: "the nfsd threads", Knob: "Threads (nfsd)", Level: sched.LevelThread})
 	most := cfg.MaxPayload + headRoom
 	x.long = newPool(x, max(cfg.PayloadMemory/4, most))
 	x.data = newPool(x, max(cfg.PayloadMemory-cfg.PayloadMemory/4, most))
@@ -122,7 +126,7 @@ func (x *Transport) EndConns() {
 	}
 }
 
-// Shutdown ends all connections and waits for that. Then Run returns once the queue is empty.
+// Shutdown ends all connections and waits for that.
 func (x *Transport) Shutdown() {
 	x.EndConns()
 	if x.tasks.Wait(sched.Cleanup) != nil {
@@ -131,22 +135,12 @@ func (x *Transport) Shutdown() {
 			c.becomeClosed()
 		}
 	}
-	x.queue.Close()
 }
 
 var errShutdown = errors.New("server shut down")
 
 // Close gives back memory and the protection domain. No thread may run any more.
 func (x *Transport) Close() error {
-	for {
-		r, ok := x.queue.TryPop()
-		if !ok {
-			break
-		}
-		if r != nil {
-			r.abort()
-		}
-	}
 	err := errors.Join(x.slabs.close(), x.data.close(), x.long.close())
 	return errors.Join(err, x.pd.Close())
 }

@@ -118,9 +118,9 @@ func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
 	if !x.seeded {
 		x.seedXIDs(e.qp.Num())
 	}
-	e.sq = x.s.NewSem("a send queue entry", depth)
+	e.sq = x.s.NewSem("a send queue entry", depth).Measure(sched.Usage{Name: "the client's send queue", Knob: "ClientSQDepth (max_send_wr)", Level: sched.LevelClientSQ})
 	e.sqBatch = int32(max(depth/4, 1))
-	e.credits = x.s.NewSem("a credit", 1)
+	e.credits = x.s.NewSem("a credit", 1).Measure(sched.Usage{Name: "the credits of the server", Knob: "ServerCredits (max_requests)", Level: sched.LevelCredit})
 	e.granted.Store(1)
 	id.OnEvent(func(t verbs.CMEventType) {
 		e.disconnect(fmt.Errorf("%w: %v", verbs.ErrDisconnected, t))
@@ -200,6 +200,8 @@ func (e *ep) disconnect(cause error) {
 		x.reqs[i].connectionLost(e)
 	}
 	// Those who wait for a credit or a queue entry find the connection dead.
+	e.credits.Unmeasure()
+	e.sq.Unmeasure()
 	e.credits.Release(2 * len(x.reqs))
 	e.sq.Release(1 << 24)
 }

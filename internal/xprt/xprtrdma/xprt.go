@@ -84,7 +84,7 @@ func (x *Xprt) initSlots() error {
 		return fmt.Errorf("send buffers of %d slots: %w", n, err)
 	}
 	x.xidBits = uint(max(bits.Len(uint(n-1)), 1))
-	x.slotSem = x.s.NewSem("a slot of the mount", n)
+	x.slotSem = x.s.NewSem("a slot of the mount", n).Measure(sched.Usage{Name: "the client's slots", Knob: "Credits (rdma_slot_table_entries)", Level: sched.LevelSlot})
 	x.reqs = make([]Req, n)
 	x.free = make([]uint32, n)
 	buf := x.sendMR.Bytes()
@@ -194,6 +194,7 @@ func (x *Xprt) Close() error {
 	if e := x.ep.Load(); e != nil {
 		err = errors.Join(err, e.teardown())
 	}
+	x.slotSem.Unmeasure()
 	err = errors.Join(err, x.release())
 	x.slotSem.Release(len(x.reqs)) // callers that came late find the transport closed
 	return err
