@@ -79,6 +79,7 @@ func (c *Config) setDefaults() error {
 	}
 	c.Threads = max(orDefault(c.Threads, 8), 1)
 	c.DRCEntries = orDefault(c.DRCEntries, 16384)
+	c.MaxPayload = orDefault(c.MaxPayload, 1<<20)
 	if len(c.Exports) == 0 {
 		return errors.New("nfsserver: no Exports")
 	}

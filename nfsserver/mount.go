@@ -7,7 +7,7 @@ import (
 	"example.org/nfsrdma/internal/mount3"
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
@@ -49,7 +49,7 @@ func (l *mountList) dump() []mount3.Mount {
 }
 
 // mount executes a call of the MOUNT program.
-func (t *thread) mount(r *svcrdma.Request, args []byte) {
+func (t *thread) mount(r svc.Request, args []byte) {
 	proc := mount3.Proc(t.call.Proc)
 	_, _, chunk := r.ReadChunk()
 	switch {
@@ -73,7 +73,7 @@ func (t *thread) mount(r *svcrdma.Request, args []byte) {
 		}
 	}
 	t.srv.n.mount.Add(1)
-	host := r.Conn().Host()
+	host := r.Host()
 	var b []byte
 	switch proc {
 	case mount3.MNT:
@@ -126,9 +126,9 @@ func mountStatus(st nfs3.Status) mount3.Status {
 }
 
 // sendLong answers with a result that may be longer than an inline message.
-func (t *thread) sendLong(r *svcrdma.Request, result []byte) {
+func (t *thread) sendLong(r svc.Request, result []byte) {
 	n := rpc.SuccessLen + len(result)
-	big := n > t.x.Config().InlineSend
+	big := n > r.MaxInline()
 	if big {
 		if n > t.maxPayload {
 			t.reject(r, &rpc.Reply{Accept: rpc.SYSTEM_ERR})

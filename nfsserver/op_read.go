@@ -3,13 +3,13 @@ package nfsserver
 import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
 // read executes READ. The data is sent from where the file system has it, if it lends its pages; else it
 // is copied into a buffer of the server.
-func (t *thread) read(r *svcrdma.Request, args []byte) {
+func (t *thread) read(r svc.Request, args []byte) {
 	a, res := &t.readArgs, &t.readRes
 	if _, err := nfs3.ConsumeReadArgs(args, a); err != nil {
 		t.garbage(r)
@@ -21,7 +21,7 @@ func (t *thread) read(r *svcrdma.Request, args []byte) {
 		st = t.mayRead(e, id, &res.Attr)
 	}
 	n := int(min(a.Count, uint32(t.maxPayload)))
-	var buf *svcrdma.Buffer
+	var buf *svc.Mem
 	if st == nfs3.NFS3_OK && e.pages == nil && n > 0 {
 		var err error
 		if buf, err = r.Need(n); err != nil {
@@ -52,7 +52,7 @@ func (t *thread) read(r *svcrdma.Request, args []byte) {
 }
 
 // readInto adds the data to p.
-func (t *thread) readInto(r *svcrdma.Request, p *svcrdma.Reply, e *export, id vfs.ID, buf *svcrdma.Buffer, n int) nfs3.Status {
+func (t *thread) readInto(r svc.Request, p *svc.Reply, e *export, id vfs.ID, buf *svc.Mem, n int) nfs3.Status {
 	res := &t.readRes
 	off := t.readArgs.Offset
 	if e.pages == nil {
@@ -80,7 +80,7 @@ func (t *thread) readInto(r *svcrdma.Request, p *svcrdma.Reply, e *export, id vf
 	total := uint32(0)
 	for i := range ps.pages.List {
 		pg := &ps.pages.List[i]
-		m, err := t.x.Region(pg.Slab.ID, pg.Slab.Mem, pg.Off, pg.Len)
+		m, err := r.Region(pg.Slab.ID, pg.Slab.Mem, pg.Off, pg.Len)
 		if err != nil {
 			return nfs3.NFS3ERR_SERVERFAULT
 		}

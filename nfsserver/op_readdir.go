@@ -3,7 +3,7 @@ package nfsserver
 import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
@@ -12,9 +12,9 @@ const dirRoom = rpc.MaxReplyLen + 4
 
 // dirReply gives a reply with room for a directory result of count bytes. Nil: the call was answered, waits
 // for memory, or its connection has ended.
-func (t *thread) dirReply(r *svcrdma.Request, count int) *svcrdma.Reply {
+func (t *thread) dirReply(r svc.Request, count int) *svc.Reply {
 	n := max(count, nfs3.PostOpAttrMax) + dirRoom
-	big := n > t.x.Config().InlineSend
+	big := n > r.MaxInline()
 	if big {
 		buf, err := r.Need(n)
 		if err != nil {
@@ -35,7 +35,7 @@ func (t *thread) dirReply(r *svcrdma.Request, count int) *svcrdma.Reply {
 	return p
 }
 
-func (t *thread) readdir(r *svcrdma.Request, args []byte) {
+func (t *thread) readdir(r svc.Request, args []byte) {
 	var a nfs3.ReaddirArgs
 	if _, err := nfs3.ConsumeReaddirArgs(args, &a); err != nil {
 		t.garbage(r)

@@ -2,14 +2,14 @@ package nfsserver
 
 import (
 	"example.org/nfsrdma/internal/nfs3"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
 // plusLen is what an entry of READDIRPLUS has more than one of READDIR: attributes and handle.
 const plusLen = nfs3.PostOpAttrMax + 4 + 4 + fhLen
 
-func (t *thread) readdirplus(r *svcrdma.Request, args []byte) {
+func (t *thread) readdirplus(r svc.Request, args []byte) {
 	var a nfs3.ReaddirplusArgs
 	if _, err := nfs3.ConsumeReaddirplusArgs(args, &a); err != nil {
 		t.garbage(r)

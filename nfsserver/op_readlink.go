@@ -3,11 +3,11 @@ package nfsserver
 import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
-func (t *thread) readlink(r *svcrdma.Request, args []byte) {
+func (t *thread) readlink(r svc.Request, args []byte) {
 	var a nfs3.ReadlinkArgs
 	if _, err := nfs3.ConsumeReadlinkArgs(args, &a); err != nil {
 		t.garbage(r)

@@ -4,7 +4,7 @@ import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/xdr"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
@@ -31,7 +31,7 @@ func (t *thread) symlinkTo(a *nfs3.SymlinkArgs, b []byte) []byte {
 }
 
 // symlinkPull begins to read a target that is in a Read chunk.
-func (t *thread) symlinkPull(r *svcrdma.Request, c *callState, args []byte) {
+func (t *thread) symlinkPull(r svc.Request, c *callState, args []byte) {
 	var a nfs3.SymlinkArgs
 	n, used, err := nfs3.ConsumeSymlinkArgsHead(args, &a)
 	switch {
@@ -60,7 +60,7 @@ func (t *thread) symlinkPull(r *svcrdma.Request, c *callState, args []byte) {
 }
 
 // symlinkPulled goes on when the target is there. The head is decoded again; it parsed before.
-func (t *thread) symlinkPulled(r *svcrdma.Request, c *callState) {
+func (t *thread) symlinkPulled(r svc.Request, c *callState) {
 	hdr, err := rpc.ConsumeCall(r.Msg(), &t.call)
 	var a nfs3.SymlinkArgs
 	var n uint32
@@ -85,7 +85,7 @@ func (t *thread) symlinkPulled(r *svcrdma.Request, c *callState) {
 
 // chunkHolds says whether the Read chunk is what holds a data item of n bytes whose count word ends at pos: at
 // that position (RFC 8166 section 3.4.5), and of its length with or without the XDR pad (3.4.5.2).
-func chunkHolds(r *svcrdma.Request, pos int, n uint32) bool {
+func chunkHolds(r svc.Request, pos int, n uint32) bool {
 	at, length, _ := r.ReadChunk()
 	return at == pos && (length == uint64(n) || length == uint64(n)+uint64(xdr.Pad(int(n))))
 }

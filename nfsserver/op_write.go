@@ -3,7 +3,7 @@ package nfsserver
 import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
@@ -29,7 +29,7 @@ func (w *writeCall) release() {
 
 // writeStart begins a WRITE. Data in the message is written at once; data in a Read chunk is read into memory
 // that the file system lends, if it has suitable, else into a buffer of the server.
-func (t *thread) writeStart(r *svcrdma.Request, c *callState, args []byte) {
+func (t *thread) writeStart(r svc.Request, c *callState, args []byte) {
 	a, w := &t.writeArgs, &c.write
 	_, _, chunk := r.ReadChunk()
 	if !chunk {
@@ -72,7 +72,7 @@ func (t *thread) writeStart(r *svcrdma.Request, c *callState, args []byte) {
 }
 
 // writeSink gives the memory for the data. False: the call was answered, or waits for memory.
-func (t *thread) writeSink(r *svcrdma.Request, w *writeCall) ([]svcrdma.Mem, bool) {
+func (t *thread) writeSink(r svc.Request, w *writeCall) ([]svc.Mem, bool) {
 	t.mem = t.mem[:0]
 	if w.n == 0 {
 		return t.mem, true
@@ -89,7 +89,7 @@ func (t *thread) writeSink(r *svcrdma.Request, w *writeCall) ([]svcrdma.Mem, boo
 	if w.grabbed {
 		for i := range w.pages.List {
 			pg := &w.pages.List[i]
-			m, err := t.x.Region(pg.Slab.ID, pg.Slab.Mem, pg.Off, pg.Len)
+			m, err := r.Region(pg.Slab.ID, pg.Slab.Mem, pg.Off, pg.Len)
 			if err != nil {
 				w.release()
 				t.reject(r, &rpc.Reply{Accept: rpc.SYSTEM_ERR})
@@ -111,7 +111,7 @@ func (t *thread) writeSink(r *svcrdma.Request, w *writeCall) ([]svcrdma.Mem, boo
 }
 
 // writePulled goes on when the data is there.
-func (t *thread) writePulled(r *svcrdma.Request, c *callState) {
+func (t *thread) writePulled(r svc.Request, c *callState) {
 	w := &c.write
 	if w.grabbed {
 		w.grabbed = false // the file system takes the pages over
@@ -136,7 +136,7 @@ func (t *thread) writePulled(r *svcrdma.Request, c *callState) {
 }
 
 // writeData writes data that is in memory of the server.
-func (t *thread) writeData(r *svcrdma.Request, w *writeCall, data []byte) {
+func (t *thread) writeData(r svc.Request, w *writeCall, data []byte) {
 	t.wcc = vfs.WCC{}
 	// The verifier is of the time before: data lost meanwhile must be written again.
 	verf := t.srv.writeVerf(w.e)
@@ -145,7 +145,7 @@ func (t *thread) writeData(r *svcrdma.Request, w *writeCall, data []byte) {
 }
 
 // wrote answers when the file system is done.
-func (t *thread) wrote(r *svcrdma.Request, w *writeCall, verf nfs3.Verf, err error) {
+func (t *thread) wrote(r svc.Request, w *writeCall, verf nfs3.Verf, err error) {
 	t.writeRes.Verf = verf
 	if a := &t.wcc.After; err == nil && w.uid != 0 && a.Type == vfs.Regular && a.Mode&(modeSetUID|modeSetGID) != 0 {
 		t.dropSetID(w, a)
@@ -167,7 +167,7 @@ func (t *thread) dropSetID(w *writeCall, a *vfs.Attr) {
 }
 
 // writeReply sends the result, with t.wcc and, of a success, the verifier and commitment in t.writeRes.
-func (t *thread) writeReply(r *svcrdma.Request, e *export, st nfs3.Status, n uint32) {
+func (t *thread) writeReply(r svc.Request, e *export, st nfs3.Status, n uint32) {
 	p := t.begin(r)
 	if p == nil {
 		return

@@ -8,12 +8,12 @@ import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/xdr"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 )
 
 // Serve executes one call, or goes on with one whose data has come.
-func (t *thread) Serve(_ *svcrdma.Thread, r *svcrdma.Request) {
-	c := r.State.(*callState)
+func (t *thread) Serve(_ *svc.Thread, r svc.Request) {
+	c := r.State().(*callState)
 	if r.Pulled() {
 		t.pulled(r, c)
 		return
@@ -43,7 +43,7 @@ func (t *thread) Serve(_ *svcrdma.Thread, r *svcrdma.Request) {
 }
 
 // badCall answers a call whose RPC header does not parse. The XID is that of the transport's header.
-func (t *thread) badCall(r *svcrdma.Request, err error) {
+func (t *thread) badCall(r svc.Request, err error) {
 	n := &t.srv.n
 	var bad *xdr.Error
 	switch {
@@ -66,7 +66,7 @@ func (t *thread) badCall(r *svcrdma.Request, err error) {
 }
 
 // reject answers with a reply header alone.
-func (t *thread) reject(r *svcrdma.Request, h *rpc.Reply) {
+func (t *thread) reject(r svc.Request, h *rpc.Reply) {
 	p := r.Reply(t.xt)
 	if p == nil {
 		return
@@ -77,19 +77,19 @@ func (t *thread) reject(r *svcrdma.Request, h *rpc.Reply) {
 }
 
 // garbage answers arguments that do not parse (RFC 8166 section 4.5.2).
-func (t *thread) garbage(r *svcrdma.Request) {
+func (t *thread) garbage(r svc.Request) {
 	t.srv.n.garbageArgs.Add(1)
 	t.reject(r, &rpc.Reply{Accept: rpc.GARBAGE_ARGS})
 }
 
 // badChunk answers a Read chunk that cannot hold what the call says (RFC 8166 section 4.5.3).
-func (t *thread) badChunk(r *svcrdma.Request) {
+func (t *thread) badChunk(r svc.Request) {
 	t.srv.n.badChunk.Add(1)
 	r.Fail(t.xt)
 }
 
 // begin gives a reply with the header of a success. Nil: the connection has ended.
-func (t *thread) begin(r *svcrdma.Request) *svcrdma.Reply {
+func (t *thread) begin(r svc.Request) *svc.Reply {
 	p := r.Reply(t.xt)
 	if p != nil {
 		p.Msg = rpc.AppendReplySuccess(p.Msg, r.XID())
@@ -98,7 +98,7 @@ func (t *thread) begin(r *svcrdma.Request) *svcrdma.Reply {
 }
 
 // nfs executes a call of the NFS program.
-func (t *thread) nfs(r *svcrdma.Request, c *callState, args []byte) {
+func (t *thread) nfs(r svc.Request, c *callState, args []byte) {
 	proc := nfs3.Proc(t.call.Proc)
 	switch {
 	case t.call.Vers != nfs3.Version:
@@ -168,7 +168,7 @@ var procs = [nfs3.NumProcs]procedure{
 	nfs3.COMMIT:   (*thread).commit,
 }
 
-func (t *thread) execute(r *svcrdma.Request, c *callState, f procedure, args []byte) {
+func (t *thread) execute(r svc.Request, c *callState, f procedure, args []byte) {
 	p := t.begin(r)
 	if p == nil {
 		return
@@ -186,7 +186,7 @@ func (t *thread) execute(r *svcrdma.Request, c *callState, f procedure, args []b
 }
 
 // finish sends a result and remembers it if it is one to remember.
-func (t *thread) finish(r *svcrdma.Request, c *callState, p *svcrdma.Reply) {
+func (t *thread) finish(r svc.Request, c *callState, p *svc.Reply) {
 	t.procs[c.proc].Add(1)
 	t.countStatus(p.Msg)
 	if c.drc != nil {
@@ -216,11 +216,11 @@ func (t *thread) countStatus(msg []byte) {
 }
 
 // claim looks a call up in the duplicate request cache. False: it was answered or dropped.
-func (t *thread) claim(r *svcrdma.Request, c *callState, args []byte) bool {
+func (t *thread) claim(r svc.Request, c *callState, args []byte) bool {
 	if c.drc != nil { // served again, after it waited for memory
 		return true
 	}
-	e, verdict := t.srv.drc.claim(r.Conn().Host(), t.call.XID, t.call.Proc, args)
+	e, verdict := t.srv.drc.claim(r.Host(), t.call.XID, t.call.Proc, args)
 	switch verdict {
 	case drcRunning:
 		r.Drop()
@@ -241,7 +241,7 @@ func (t *thread) claim(r *svcrdma.Request, c *callState, args []byte) bool {
 }
 
 // pulled goes on with a call whose Read chunk has been read.
-func (t *thread) pulled(r *svcrdma.Request, c *callState) {
+func (t *thread) pulled(r svc.Request, c *callState) {
 	if c.proc == nfs3.WRITE {
 		t.writePulled(r, c)
 		return

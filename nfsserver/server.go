@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/internal/xprt/svcrdma"
 )
 
@@ -17,7 +18,8 @@ type Server struct {
 	cfg      Config
 	s        *sched.Sched
 	ownSched bool
-	x        *svcrdma.Transport
+	pool     *svc.Pool
+	x        *svcrdma.Transport // nil without Device
 	exports  []*export
 	verf     uint64
 	drc      *drc
@@ -49,10 +51,11 @@ func New(cfg Config) (*Server, error) {
 	for i := range cfg.Exports {
 		srv.exports = append(srv.exports, newExport(&cfg.Exports[i]))
 	}
+	srv.pool = svc.NewPool(srv.s)
 	xc := cfg.transport()
-	xc.Sched = srv.s
-	xc.NewState = func() svcrdma.State { return &callState{srv: srv} }
-	xc.NewReplyState = func() svcrdma.State { return &replyState{} }
+	xc.Sched, xc.Pool = srv.s, srv.pool
+	xc.NewState = func() svc.State { return &callState{srv: srv} }
+	xc.NewReplyState = func() svc.State { return &replyState{} }
 	if cfg.Trace != nil {
 		xc.TraceMsg, xc.TraceConn = srv.traceMsg, srv.traceConn
 	}
@@ -110,12 +113,12 @@ func (s *Server) SetThreads(n int) {
 		s.group.Go("nfsd", t.run)
 	}
 	for ; s.want > n; s.want-- {
-		s.x.Stop()
+		s.pool.Stop()
 	}
 }
 
 func (t *thread) run() {
-	t.srv.x.Run(t.xt, t)
+	t.srv.pool.Run(t.xt, t)
 	s := t.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +176,9 @@ func (s *Server) Close() error {
 	s.x.EndConns()
 	s.cancel()
 	s.x.Shutdown()
+	s.pool.Close()
 	_ = s.group.Wait(sched.Cleanup)
+	s.pool.Abort()
 	err := s.x.Close()
 	if s.ownSched {
 		if e := s.s.Close(); err == nil {

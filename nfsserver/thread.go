@@ -6,7 +6,7 @@ import (
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
@@ -15,8 +15,7 @@ type procCounts [nfs3.NumProcs]uint64
 // thread is one nfsd thread, with the storage for the call it executes.
 type thread struct {
 	srv *Server
-	x   *svcrdma.Transport
-	xt  *svcrdma.Thread
+	xt  *svc.Thread
 	ctx context.Context
 
 	maxPayload int
@@ -31,7 +30,7 @@ type thread struct {
 	attr, attr2 vfs.Attr
 	wcc, wcc2   vfs.WCC
 	set         vfs.SetAttr
-	mem         []svcrdma.Mem
+	mem         []svc.Mem
 	entries     []vfs.DirEntry
 	name        []byte
 	guard       vfs.Time
@@ -43,7 +42,7 @@ type thread struct {
 }
 
 func newThread(s *Server) *thread {
-	return &thread{srv: s, x: s.x, xt: s.x.NewThread(), ctx: s.ctx, maxPayload: s.x.Config().MaxPayload}
+	return &thread{srv: s, xt: s.pool.NewThread(), ctx: s.ctx, maxPayload: s.cfg.MaxPayload}
 }
 
 // callState is the server's part of a request: what outlives the thread's work while READs are outstanding.

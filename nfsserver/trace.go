@@ -25,7 +25,7 @@ func (s *Server) traceMsg(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg [
 	} else {
 		b.WriteString(" < ")
 	}
-	b.WriteString(r.Conn().Peer())
+	b.WriteString(r.Peer())
 	if h != nil {
 		b.WriteByte(' ')
 		b.WriteString(h.String())
@@ -33,7 +33,7 @@ func (s *Server) traceMsg(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg [
 	switch {
 	case len(msg) == 0:
 	case out:
-		traceReply(&b, r.State.(*callState), msg)
+		traceReply(&b, r.State().(*callState), msg)
 	default:
 		traceCall(&b, h, msg)
 	}

@@ -331,9 +331,6 @@ func (c *Conn) enqueue(r *Request) {
 		return
 	}
 	r.where = queued
-	if c.x.nfsd != nil {
-		r.since = c.x.s.Now()
-	}
 	if !c.x.pool.Push(r) {
 		c.unhold()
 	}

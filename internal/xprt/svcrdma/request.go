@@ -3,7 +3,6 @@ package svcrdma
 import (
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/xprt/svc"
-	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -56,7 +55,6 @@ type Request struct {
 	dma      []verbs.DMAMap // of the sink's pieces
 	ndma     int
 	reserved int
-	since    sched.Time // when it was queued, where that is accounted for
 	wait     poolWait
 }
 

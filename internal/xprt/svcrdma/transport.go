@@ -20,10 +20,10 @@ type Transport struct {
 	pd   verbs.PD
 	lis  verbs.Listener
 
-	queue *sched.Queue[*Request]
-	nfsd  *sched.Meter // the threads of Run
-	data  *pool        // buffers for data items and long replies
-	long  *pool        // buffers for long calls; who holds one may wait for data, never the other way round
+	pool  *svc.Pool
+	num   int   // in pool
+	data  *pool // buffers for data items and long replies
+	long  *pool // buffers for long calls; who holds one may wait for data, never the other way round
 	slabs regions
 
 	tasks  *sched.Group
@@ -47,7 +47,6 @@ func New(cfg Config) (_ *Transport, err error) {
 	}
 	x.pool = cfg.Pool
 	x.num = x.pool.Join(x.newThread)
-	x.nfsd = x.s.NewMeter(sched.Usage{Name: "the nfsd threads", Knob: "Threads (nfsd)", Level: sched.LevelThread})
 	most := cfg.MaxPayload + headRoom
 	x.long = newPool(x, max(cfg.PayloadMemory/4, most))
 	x.data = newPool(x, max(cfg.PayloadMemory-cfg.PayloadMemory/4, most))
