@@ -189,6 +189,7 @@ type run struct {
 	mu    sync.Mutex
 	err   error
 	start sched.Time
+	used  []sched.Usage // when it began
 }
 
 // tally is what one task counted, after Warm. It fills cache lines of its own.
@@ -237,6 +238,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 		g.Go(fmt.Sprintf("load %s %d", l.Op, i), func() { r.worker(ctx, i) })
 	}
 	err := g.Wait(ctx)
+	used := f.s.Usage()
 	if err != nil {
 		// What ended the wait ends the calls, too: nothing goes on behind the caller's back.
 		r.fail(err)
@@ -259,13 +261,15 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 		sum.end = max(f.s.Now(), r.start)
 	}
 	after := f.snapshot()
+	elapsed, lat := sum.end.Sub(r.start), r.rec.sum()
 	return &Result{
 		Load:    *l,
 		Calls:   sum.calls,
 		Bytes:   sum.bytes,
-		Elapsed: sum.end.Sub(r.start).Std(),
-		ps:      sum.end.Sub(r.start),
-		Latency: r.rec.sum(),
+		Elapsed: elapsed.Std(),
+		ps:      elapsed,
+		Latency: lat,
+		Uses:    r.uses(used, elapsed, lat),
 		Client:  after.client.Sub(before.client),
 		Server:  after.server.Sub(before.server),
 		live:    !f.s.Virtual(),
@@ -276,6 +280,7 @@ func (r *run) do(ctx context.Context) (*Result, error) {
 func (r *run) begin(now sched.Time) {
 	r.mu.Lock()
 	r.start = now
+	r.used = r.f.s.Usage()
 	r.mu.Unlock()
 	if r.l.Time > 0 {
 		r.deadline.Store(int64(now.Add(sched.FromStd(r.l.Time))))

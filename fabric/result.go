@@ -17,6 +17,8 @@ type Result struct {
 	Client  Counters      // counted during the load, warming calls included, all mounts together
 	Server  Counters      // likewise
 
+	Uses []Use // what the resources on the way of a call were used for, busiest first; nil live
+
 	ps   sched.Duration
 	live bool
 }
@@ -38,7 +40,7 @@ func (r *Result) OpsPerSecond() float64 {
 }
 
 func (r *Result) String() string {
-	return fmt.Sprintf("%s %d B, depth %d: %d calls, %d bytes in %v: %.1f MB/s, %.0f calls/s; latency mean %v, 50 %% %v, 99 %% %v, max %v\n\tclient: %s\n\tserver: %s",
+	return fmt.Sprintf("%s %d B, depth %d: %d calls, %d bytes in %v: %.1f MB/s, %.0f calls/s; latency mean %v, 50 %% %v, 99 %% %v, max %v\n\t%s\n\tclient: %s\n\tserver: %s",
 		r.Load.Op, r.Load.Size, r.Load.Depth, r.Calls, r.Bytes, r.Elapsed, r.Throughput()/MBps, r.OpsPerSecond(),
-		r.Latency.Mean(), r.Latency.Quantile(0.5), r.Latency.Quantile(0.99), r.Latency.Max(), r.Client, r.Server)
+		r.Latency.Mean(), r.Latency.Quantile(0.5), r.Latency.Quantile(0.99), r.Latency.Max(), r.Why(), r.Client, r.Server)
 }

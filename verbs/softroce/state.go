@@ -2,6 +2,7 @@ package softroce
 
 import (
 	"fmt"
+	"strings"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -175,7 +176,8 @@ func (q *qp) becomeRTS(a verbs.QPAttr) {
 	q.sendPSN, q.una = a.SQPSN, a.SQPSN
 	q.retries, q.rnrRetries = int(a.RetryCnt), int(a.RNRRetry)
 	q.rewound, q.unacked = false, 0
-	q.ordMeter = q.dev.net.s.NewMeter(sched.Usage{Name: "the ORD window of " + q.init.Name, Knob: "ORD, and the IRD of the peer",
+	owner, _, _ := strings.Cut(q.init.Name, " ") // connections of one owner count as one
+	q.ordMeter = q.dev.net.s.NewMeter(sched.Usage{Name: "the ORD window of " + owner, Knob: "ORD, and the IRD of the peer",
 		Level: sched.LevelORD, Units: a.ORD})
 	q.postState.Store(postTake)
 }
