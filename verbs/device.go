@@ -60,6 +60,7 @@ const (
 	CapLocalDMAKey                      // PD.LocalDMAKey
 	CapGlobalKey                        // PD.GlobalKey (all-physical)
 	CapRNR                              // receiver-not-ready flow control; iWARP has none
+	CapFMR                              // fast memory regions: the device's PDs are FMRDomains
 )
 
 // DeviceAttr is what a device can do (struct ibv_device_attr). Depths are in work

@@ -116,7 +116,7 @@ const (
 // MW is a memory window.
 type MW interface {
 	Type() MWType
-	// RKey is the key of the latest bind.
+	// RKey is the key of the latest bind: of type 1 from BindMW on, of type 2 once it is done.
 	RKey() uint32
 	// NextKey changes the tag byte for the next type 2 bind and returns the key (ibv_inc_rkey).
 	NextKey() uint32

@@ -247,8 +247,9 @@ func (m *fastMR) register(q *qp, key uint32, access verbs.Access) why {
 
 // mw is a memory window.
 type mw struct {
-	r   *region
-	typ verbs.MWType
+	r      *region
+	typ    verbs.MWType
+	posted atomic.Uint32 // type 1: the key of the bind that was posted last
 }
 
 // AllocMW implements verbs.PD.
@@ -267,16 +268,24 @@ func (p *PD) AllocMW(t verbs.MWType) (verbs.MW, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mw{r, t}, nil
+	w := &mw{r: r, typ: t}
+	w.posted.Store(r.key.Load())
+	return w, nil
 }
 
 func (w *mw) Type() verbs.MWType { return w.typ }
-func (w *mw) RKey() uint32       { return w.r.key.Load() }
 func (w *mw) NextKey() uint32    { return w.r.nextKey() }
+
+func (w *mw) RKey() uint32 {
+	if w.typ == verbs.MWType1 {
+		return w.posted.Load()
+	}
+	return w.r.key.Load()
+}
 
 func (w *mw) Close() error { return w.r.close(&w.r.dev.res.MW) }
 
-// bind executes a bind, of type 1 (key 0) or 2.
+// bind executes a bind, of type 1 or 2.
 func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 	r := w.r
 	if r.pd != q.pd {
@@ -293,7 +302,6 @@ func (w *mw) bind(q *qp, key uint32, b *verbs.Bind) why {
 		if b.Length == 0 {
 			return fine
 		}
-		key = r.nextKey()
 	} else if _, ok := r.g.current(); ok || key>>8 != r.index {
 		return badKey // a type 2 window is bound only while invalid
 	} else if b.Length == 0 {

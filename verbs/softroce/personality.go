@@ -14,7 +14,7 @@ type Personality struct {
 var RoCE = Personality{Name: "RoCE", Attr: verbs.DeviceAttr{
 	Vendor: "softroce", Part: "rxe-like", Transport: verbs.RoCE,
 	Caps: verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapMemWindow2B | verbs.CapLocalDMAKey |
-		verbs.CapGlobalKey | verbs.CapRNR,
+		verbs.CapGlobalKey | verbs.CapRNR | verbs.CapFMR,
 	MaxQP: 65536, MaxQPWR: 1 << 20, MaxSGE: 32, MaxSGERd: 32, MaxInline: 1024,
 	MaxCQ: 65536, MaxCQE: 1 << 20, MaxMR: maxKeys / 2, MaxMRSize: 1 << 40, MaxPD: 65536,
 	MaxSRQ: 65536, MaxSRQWR: 1 << 20, MaxMW: maxKeys / 2,
@@ -28,7 +28,7 @@ var RoCE = Personality{Name: "RoCE", Attr: verbs.DeviceAttr{
 var MT25208 = Personality{Name: "MT25208", Attr: verbs.DeviceAttr{
 	Vendor: "Mellanox", Part: "MT25208", Transport: verbs.IB,
 	// Fast registration was measured on it in the report although the card offers FMR: assumed.
-	Caps:  verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey | verbs.CapRNR,
+	Caps:  verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey | verbs.CapRNR | verbs.CapFMR,
 	MaxQP: 64512, MaxQPWR: 16384, MaxSGE: 30, MaxSGERd: 30, MaxInline: 64,
 	MaxCQ: 65408, MaxCQE: 131071, MaxMR: maxKeys / 2, MaxMRSize: 1 << 40, MaxPD: 32768,
 	MaxSRQ: 960, MaxSRQWR: 16384, MaxMW: maxKeys / 2,

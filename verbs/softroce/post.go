@@ -67,8 +67,14 @@ func (q *qp) BindMW(w verbs.MW, id uint64, flags verbs.SendFlags, b verbs.Bind) 
 		return fmt.Errorf("softroce: queue pair %s: BindMW needs a window of type 1: %w", q.init.Name, verbs.ErrInvalid)
 	}
 	wr := verbs.SendWR{ID: id, Op: verbs.OpBindMW, Flags: flags, MW: w, Bind: b}
+	if b.Length > 0 {
+		wr.Key = m.r.nextKey() // the caller sends it on before the bind is done
+	}
 	q.postMu.Lock()
 	err := q.postOne(&wr, true)
+	if err == nil && b.Length > 0 {
+		m.posted.Store(wr.Key)
+	}
 	q.postMu.Unlock()
 	if err == nil {
 		q.kick()

@@ -13,6 +13,7 @@ type regionKind uint8
 const (
 	kindMR     regionKind = iota
 	kindFast              // fast-registration region
+	kindFMR               // fast memory region
 	kindMW                // memory window
 	kindGlobal            // every DMA address, by rkey
 	kindLocal             // every DMA address, by lkey
@@ -39,7 +40,7 @@ type region struct {
 	length uint64
 	base   uint64  // what the first byte's address is for users of the key: addr, or 0 if zero based
 	mem    []byte  // kindMR: all of it
-	pages  []seg   // kindFast
+	pages  []seg   // kindFast, kindFMR
 	parent *region // kindMW
 	qp     *qp     // kindMW type 2: the owner
 }
@@ -181,7 +182,7 @@ func (r *region) slice(m *message, g *guard, gen uint32, off uint64, n uint32) w
 	switch r.kind {
 	case kindMR:
 		m.add(seg{r.mem[off : off+uint64(n)], g, gen})
-	case kindFast:
+	case kindFast, kindFMR:
 		i := uint64(0)
 		if first := uint64(len(r.pages[0].b)); off >= first { // all others but the last are whole pages
 			i, off = 1+(off-first)/verbs.PageSize, (off-first)%verbs.PageSize
