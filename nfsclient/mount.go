@@ -9,6 +9,7 @@ import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/clnt"
 	"example.org/nfsrdma/internal/xprt/xprtrdma"
 	"example.org/nfsrdma/verbs"
 )
@@ -18,7 +19,8 @@ type Mount struct {
 	cfg   Config
 	s     *sched.Sched
 	own   bool // s is the mount's
-	x     *xprtrdma.Xprt
+	x     clnt.Xprt
+	rdma  *xprtrdma.Xprt // x, if that is what it is
 	heads callHeads
 
 	root   FH
@@ -48,9 +50,10 @@ func New(ctx context.Context, cfg Config) (*Mount, error) {
 }
 
 func (m *Mount) start(ctx context.Context) (err error) {
-	if m.x, err = xprtrdma.New(m.cfg.xprt()); err != nil {
+	if m.rdma, err = xprtrdma.New(m.cfg.xprt()); err != nil {
 		return err
 	}
+	m.x = rdmaXprt{m.rdma}
 	if err = m.x.Connect(ctx); err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ type Negotiated struct {
 
 // Negotiated tells of the present connection.
 func (m *Mount) Negotiated() Negotiated {
-	c := m.x.Conn()
+	c := m.rdma.Conn()
 	return Negotiated{InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, Credits: c.Credits,
 		RemoteInvalidation: c.RemoteInvalidation, PrivateData: c.PrivateData, IRD: c.IRD, ORD: c.ORD, SQDepth: c.SQDepth,
 		RSize: m.rsize, WSize: m.wsize, RSizeLimit: m.limits[0], WSizeLimit: m.limits[1], LocalAddr: c.LocalAddr}

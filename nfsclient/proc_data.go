@@ -7,12 +7,12 @@ import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/xdr"
-	"example.org/nfsrdma/internal/xprt/xprtrdma"
+	"example.org/nfsrdma/internal/xprt/clnt"
 )
 
 // Null does nothing, at the server (NULL).
 func (m *Mount) Null(ctx context.Context) error {
-	q, err := m.get(ctx, nfs3.NULL)
+	q, err := m.getCall(ctx, m.heads.null, uint32(nfs3.NULL))
 	if err != nil {
 		return failed("NULL", err)
 	}
@@ -60,7 +60,7 @@ func (m *Mount) ReadRes(ctx context.Context, fh FH, off uint64, buf []byte, res 
 	}
 	defer m.x.Put(q)
 	q.Msg = nfs3.AppendReadArgs(q.Msg, &nfs3.ReadArgs{File: fh, Offset: off, Count: uint32(len(buf))})
-	q.Sink, q.MaxReply = buf, maxReply(nfs3.READ, 0)
+	q.Sink, q.SinkHead, q.MaxReply = buf, readHead, maxReply(nfs3.READ, 0)
 	body, err := m.do(ctx, q)
 	if err != nil {
 		return failed("READ", err)
@@ -82,9 +82,21 @@ func (m *Mount) ReadRes(ctx context.Context, fh FH, off uint64, buf []byte, res 
 	return nil
 }
 
+// readHead finds the data of a READ reply; see clnt.Call.
+func readHead(reply []byte) (pos int, count uint32, ok bool) {
+	var h rpc.Reply
+	n, err := rpc.ConsumeReply(reply, &h)
+	if err != nil || !h.OK() {
+		return 0, 0, false
+	}
+	var res ReadRes
+	count, k, err := nfs3.ConsumeReadResHead(reply[n:], &res)
+	return n + k, count, err == nil && res.Status == nfs3.NFS3_OK
+}
+
 // sunk sees to it that a DDP-eligible result of n bytes is in buf: placed there by the server, or
 // inline behind its length word.
-func sunk(q *xprtrdma.Req, buf, inline []byte, n uint32) error {
+func sunk(q *clnt.Call, buf, inline []byte, n uint32) error {
 	switch got := q.SinkLen; {
 	case uint64(n) > uint64(len(buf)):
 		return fmt.Errorf("data of %d bytes, %d wanted", n, len(buf))

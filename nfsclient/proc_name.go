@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/rpc"
 )
 
 // LookupResult is what a name stands for.
@@ -37,7 +38,7 @@ func (m *Mount) ReadLink(ctx context.Context, fh FH) (string, error) {
 		limit = min(limit, m.rsize)
 	}
 	buf := make([]byte, limit)
-	q.Sink, q.SinkInline, q.MaxReply = buf, true, maxReply(nfs3.READLINK, 0)
+	q.Sink, q.SinkInline, q.SinkHead, q.MaxReply = buf, true, readlinkHead, maxReply(nfs3.READLINK, 0)
 	body, err := m.do(ctx, q)
 	if err != nil {
 		return "", failed("READLINK", err)
@@ -54,6 +55,18 @@ func (m *Mount) ReadLink(ctx context.Context, fh FH) (string, error) {
 		return "", badResult(nfs3.READLINK, err)
 	}
 	return string(buf[:dataLen]), nil
+}
+
+// readlinkHead finds the target in a READLINK reply; see clnt.Call.
+func readlinkHead(reply []byte) (pos int, count uint32, ok bool) {
+	var h rpc.Reply
+	n, err := rpc.ConsumeReply(reply, &h)
+	if err != nil || !h.OK() {
+		return 0, 0, false
+	}
+	var res nfs3.ReadlinkRes
+	count, k, err := nfs3.ConsumeReadlinkResHead(reply[n:], &res)
+	return n + k, count, err == nil && res.Status == nfs3.NFS3_OK
 }
 
 // maxLink is the longest target of a symbolic link that is asked for, bytes (PATH_MAX).

@@ -8,11 +8,12 @@ import (
 	"example.org/nfsrdma/internal/mount3"
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
-	"example.org/nfsrdma/internal/xprt/xprtrdma"
+	"example.org/nfsrdma/internal/xprt/clnt"
 )
 
-// callHeads are the RPC call headers of the two programs; XID and procedure are patched in.
-type callHeads struct{ nfs, mount []byte }
+// callHeads are the RPC call headers of the two programs, and of NULL, which needs no credential; XID and
+// procedure are patched in.
+type callHeads struct{ nfs, null, mount []byte }
 
 func newCallHeads(c *Cred) callHeads {
 	var cred rpc.Auth
@@ -22,17 +23,18 @@ func newCallHeads(c *Cred) callHeads {
 		cred = rpc.Auth{Flavor: rpc.AUTH_SYS, Body: rpc.AppendAuthSys(nil, &sys)}
 	}
 	return callHeads{
+		null:  rpc.AppendCall(nil, &rpc.Call{Prog: nfs3.Program, Vers: nfs3.Version}),
 		nfs:   rpc.AppendCall(nil, &rpc.Call{Prog: nfs3.Program, Vers: nfs3.Version, Cred: cred}),
 		mount: rpc.AppendCall(nil, &rpc.Call{Prog: mount3.Program, Vers: mount3.Version, Cred: cred}),
 	}
 }
 
 // get takes a slot and writes the call header into it.
-func (m *Mount) get(ctx context.Context, proc nfs3.Proc) (*xprtrdma.Req, error) {
+func (m *Mount) get(ctx context.Context, proc nfs3.Proc) (*clnt.Call, error) {
 	return m.getCall(ctx, m.heads.nfs, uint32(proc))
 }
 
-func (m *Mount) getCall(ctx context.Context, head []byte, proc uint32) (*xprtrdma.Req, error) {
+func (m *Mount) getCall(ctx context.Context, head []byte, proc uint32) (*clnt.Call, error) {
 	q, err := m.x.Get(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func (m *Mount) getCall(ctx context.Context, head []byte, proc uint32) (*xprtrdm
 }
 
 // do makes the call, and gives the results behind the RPC reply header.
-func (m *Mount) do(ctx context.Context, q *xprtrdma.Req) ([]byte, error) {
+func (m *Mount) do(ctx context.Context, q *clnt.Call) ([]byte, error) {
 	if err := q.Do(ctx); err != nil {
 		return nil, err
 	}

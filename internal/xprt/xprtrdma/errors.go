@@ -5,16 +5,15 @@ import (
 	"fmt"
 
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/xprt/clnt"
 )
 
 // Errors of calls; match with errors.Is.
 var (
-	ErrClosed   = errors.New("mount closed")
-	ErrTimedOut = errors.New("no reply in time") // ETIMEDOUT, of soft mounts
-	// ErrBadReply is a reply that breaks the protocol: EIO.
-	ErrBadReply = errors.New("bad reply from the server")
-	// ErrMarshal is a call that fits neither inline nor in chunks: EIO, counted as failed_marshal_count.
-	ErrMarshal = errors.New("call cannot be marshalled")
+	ErrClosed   = clnt.ErrClosed
+	ErrTimedOut = clnt.ErrTimedOut
+	ErrBadReply = clnt.ErrBadReply
+	ErrMarshal  = clnt.ErrMarshal
 
 	errLost      = errors.New("connection lost")
 	errCancelled = errors.New("a call that cannot be fenced was cancelled")

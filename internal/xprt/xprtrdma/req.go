@@ -9,23 +9,13 @@ import (
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/clnt"
 	"example.org/nfsrdma/verbs"
 )
 
 // Req is a slot and the call in it (rpcrdma_req). It belongs to one caller from Get to Put.
 type Req struct {
-	// Set by the caller before Do.
-	Msg      []byte // the RPC call, appended to Buf, up to and without the bytes of Data
-	Data     []byte // DDP-eligible argument; its length word ends Msg. Must not change until Do returns
-	Sink     []byte // where the DDP-eligible result goes; the caller's again when Do returns
-	MaxReply int    // longest RPC reply without the bytes of Sink
-	// SinkInline lets the result come inline when it is sure to fit; otherwise Sink has a Write chunk
-	// however short it is.
-	SinkInline bool
-
-	// Set by Do, valid until Put.
-	Reply   []byte // the RPC reply; aliases a receive or reply buffer
-	SinkLen int    // bytes that the peer wrote to Sink, -1 if no Write chunk was offered
+	clnt.Call
 
 	x    *Xprt
 	slot uint32
@@ -107,8 +97,7 @@ func (q *Req) become(w uint64, state uint8) bool {
 
 func (q *Req) begin() {
 	q.xid += 1 << q.x.xidBits
-	q.Msg = q.Buf()
-	q.SinkInline, q.MaxReply, q.SinkLen = false, 0, -1
+	q.Begin(q.Buf())
 	q.tries = 0
 	q.timedOut.Store(false)
 }

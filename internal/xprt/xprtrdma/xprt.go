@@ -91,6 +91,7 @@ func (x *Xprt) initSlots() error {
 	for i := range x.reqs {
 		q := &x.reqs[i]
 		q.x, q.slot = x, uint32(i)
+		q.Slot = q
 		q.send = buf[i*per : (i+1)*per : (i+1)*per]
 		q.sendAddr = x.sendMR.Addr() + uint64(i*per)
 		q.room = room
@@ -151,7 +152,7 @@ func (x *Xprt) Put(q *Req) {
 		q.rep = noRep
 		x.recv.release(x.ep.Load(), r)
 	}
-	q.Msg, q.Data, q.Sink, q.Reply = nil, nil, nil, nil
+	q.End()
 	if q.depart() {
 		x.freeSlot(q)
 	} // otherwise freed by its late reply, or with the connection
