@@ -46,6 +46,7 @@ var allowed = []struct {
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
 	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
 	{"internal/arch", nil},
+	{"internal/guest", nil},
 }
 
 // stdlibOnly may import nothing outside the standard library.
