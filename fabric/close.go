@@ -56,8 +56,8 @@ func (f *Fabric) Close() error {
 	for _, m := range mounts {
 		add("unmount", m.nfs.Close())
 	}
-	if f.server != nil {
-		add("server", f.server.Close())
+	if srv := f.NFSServer(); srv != nil {
+		add("server", srv.Close())
 	}
 	add("mounts that are being made", f.dials.Wait(sched.Cleanup))
 	errs = append(errs, f.endTasks())

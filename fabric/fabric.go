@@ -25,12 +25,16 @@ type Fabric struct {
 	tasks *sched.Group // of Go
 	dials *sched.Group // mounts that are being made
 
-	mu       sync.Mutex
-	pat      *pattern
-	files    map[vfs.ID]*fileState
-	dialing  []*dial
-	mounts   []*Mount
-	past     Counters // of closed mounts
+	mu      sync.Mutex
+	pat     *pattern
+	files   map[vfs.ID]*fileState
+	dialing []*dial
+	mounts  []*Mount
+	past    Counters // of closed mounts
+	boots   uint64   // of the server
+
+	pastServer Counters // of crashed servers
+
 	lines    []string // the last messages
 	closed   bool
 	closeErr error
@@ -89,16 +93,10 @@ func (f *Fabric) build() error {
 	if err := p.setDefaults(f.dev.client.Attr()); err != nil {
 		return err
 	}
-	f.built = p.Storage.make(f.s, f.now)
-	f.server, err = nfsserver.New(nfsserver.Config{
-		Device: f.dev.server, Addr: f.dev.addr, Sched: f.s,
-		Exports:    []nfsserver.Export{{Path: "/", FS: f.fs, RootSquash: p.RootSquash, ReadOnly: p.ReadOnly}},
-		Threads:    p.Threads,
-		InlineSend: p.ServerInline, InlineRecv: p.ServerInline, Credits: p.ServerCredits,
-		ORD: p.ORD, SQDepth: p.SQDepth, MaxPayload: p.MaxBlockSize,
-		NoRemoteInvalidation: p.NoRemoteInv, RegisterSink: p.RegisterSink, DRCEntries: p.DRCEntries,
-		Trace: f.traceServer(),
-	})
+	if f.built, err = p.Storage.make(f.s, f.now); err != nil {
+		return err
+	}
+	f.server, err = f.newServer()
 	return err
 }
 
@@ -153,8 +151,12 @@ func (f *Fabric) Go(name string, fn func()) (wait func(ctx context.Context) erro
 // Params are the knobs in force.
 func (f *Fabric) Params() Params { return f.params }
 
-// NFSServer is the server.
-func (f *Fabric) NFSServer() *nfsserver.Server { return f.server }
+// NFSServer is the server; CrashServer replaces it.
+func (f *Fabric) NFSServer() *nfsserver.Server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.server
+}
 
 // FS is the exported file system, with its delays.
 func (f *Fabric) FS() vfs.FS { return f.fs }
@@ -175,8 +177,11 @@ func (f *Fabric) Client() Side {
 // Server is the server's end.
 func (f *Fabric) Server() Side {
 	return Side{func() Counters {
-		st := f.server.Stats()
-		return Counters(st.Counters())
+		f.mu.Lock()
+		srv, past := f.server, f.pastServer
+		f.mu.Unlock()
+		st := srv.Stats()
+		return past.add(Counters(st.Counters()))
 	}, f.dev.server}
 }
 

@@ -91,14 +91,14 @@ func TestPagesPassThrough(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, out.List[0].Bytes()[0])
 	pw.ReleasePages(&out)
-	assert.Zero(t, fs.(*inodeLockPages).FS.(*memfs.FS).Pinned())
+	assert.Zero(t, fs.(*pageDecorator).FS.(*memfs.FS).Pinned())
 }
 
 // A crash below shows in the verifier above.
 func TestVerifierPassesThrough(t *testing.T) {
 	_, fs, _, _ := newTestLock(t, false)
 	before := fs.(vfs.Verifier).WriteVerf()
-	fs.(*inodeLockPages).FS.(*memfs.FS).Crash()
+	fs.(*pageDecorator).FS.(*memfs.FS).Crash()
 	assert.NotEqual(t, before, fs.(vfs.Verifier).WriteVerf())
 	_, plain, _, _ := newTestLock(t, true)
 	assert.Zero(t, plain.(vfs.Verifier).WriteVerf())
@@ -119,7 +119,7 @@ func TestCancelledWriterReleasesPages(t *testing.T) {
 	require.True(t, pw.GrabPages(ids[0], 0, 64<<10, &p))
 	var w vfs.WCC
 	require.ErrorIs(t, pw.WritePages(ctx, ids[0], 0, &p, true, &w), context.DeadlineExceeded)
-	m := fs.(*inodeLockPages).FS.(*memfs.FS)
+	m := fs.(*pageDecorator).FS.(*memfs.FS)
 	assert.Zero(t, m.Pinned())
 	assert.NoError(t, m.CheckConsistent())
 }
