@@ -17,8 +17,13 @@ type dirReader struct {
 	cookie uint64
 	verf   Verf
 	eof    bool
+	size   uint32 // bytes of the last result that was asked for
 	ahead  []dirent
 }
+
+// firstDirSize is the size of the first result of a directory, bytes. Each further one is twice as large, up to what
+// the server prefers, so that a small directory costs little and a large one few calls.
+const firstDirSize = 64 << 10
 
 // dirent is an entry with its handle, if the server gave it.
 type dirent struct {
@@ -52,7 +57,8 @@ func (d *dirReader) next(ctx context.Context, n int) ([]fs.DirEntry, error) {
 
 // fill reads the next part of the directory.
 func (d *dirReader) fill(ctx context.Context) error {
-	res, err := d.m.ReadDirPlus(ctx, d.fh, d.cookie, d.verf, 0, 0)
+	d.size = min(max(2*d.size, firstDirSize), d.m.dtsize)
+	res, err := d.m.ReadDirPlus(ctx, d.fh, d.cookie, d.verf, 0, d.size)
 	if err != nil {
 		return err
 	}

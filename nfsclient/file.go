@@ -123,7 +123,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, pathError("read", f.name, fs.ErrInvalid)
 	}
-	n, err := f.m.readAll(f.ctx, f.fh, uint64(off), p)
+	n, _, err := f.m.readAll(f.ctx, f.fh, uint64(off), p)
 	if err == nil && n < len(p) {
 		return n, io.EOF
 	}

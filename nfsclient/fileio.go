@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/sched"
@@ -18,28 +19,35 @@ const maxUnstable = 16 << 20
 // maxRewrites bounds how often data is written again because the server's verifier changed.
 const maxRewrites = 8
 
-// readAll reads up to len(p) bytes; fewer only at the end of the file or with an error.
-func (m *Mount) readAll(ctx context.Context, fh FH, off uint64, p []byte) (int, error) {
+// readAll reads up to len(p) bytes; fewer only at the end of the file or with an error. eof says that the end
+// was reached, which spares who reads a whole file a READ behind it.
+func (m *Mount) readAll(ctx context.Context, fh FH, off uint64, p []byte) (n int, eof bool, err error) {
 	if len(p) <= m.rsize {
 		return m.readPiece(ctx, fh, off, p)
 	}
-	return m.pieces(ctx, "read", len(p), m.rsize, func(ctx context.Context, at, n int) (int, error) {
-		return m.readPiece(ctx, fh, off+uint64(at), p[at:at+n])
+	var last atomic.Bool
+	n, err = m.pieces(ctx, "read", len(p), m.rsize, func(ctx context.Context, at, n int) (int, error) {
+		k, eof, err := m.readPiece(ctx, fh, off+uint64(at), p[at:at+n])
+		if eof && at+n == len(p) {
+			last.Store(true)
+		}
+		return k, err
 	})
+	return n, err == nil && (n < len(p) || last.Load()), err
 }
 
-func (m *Mount) readPiece(ctx context.Context, fh FH, off uint64, p []byte) (n int, err error) {
+func (m *Mount) readPiece(ctx context.Context, fh FH, off uint64, p []byte) (n int, eof bool, err error) {
 	for n < len(p) {
 		k, eof, err := m.Read(ctx, fh, off+uint64(n), p[n:])
 		n += k
 		if err != nil || eof {
-			return n, err
+			return n, eof, err
 		}
 		if k == 0 {
-			return n, badResult(nfs3.READ, errors.New("no data before the end of the file"))
+			return n, false, badResult(nfs3.READ, errors.New("no data before the end of the file"))
 		}
 	}
-	return n, nil
+	return n, false, nil
 }
 
 // unstable is data that a server may still lose.
@@ -137,7 +145,7 @@ func (u *unstable) size() int {
 // writeAll writes all of p unstable and notes it in u, as a copy unless p outlives it.
 func (m *Mount) writeAll(ctx context.Context, fh FH, off uint64, p []byte, u *unstable, clone bool) (int, error) {
 	write := func(ctx context.Context, at, n int) (int, error) {
-		return m.writePiece(ctx, fh, off+uint64(at), p[at:at+n], u, clone)
+		return m.writePiece(ctx, fh, off+uint64(at), p[at:at+n], nfs3.UNSTABLE, u, clone)
 	}
 	if len(p) <= m.wsize {
 		return write(ctx, 0, len(p))
@@ -145,9 +153,23 @@ func (m *Mount) writeAll(ctx context.Context, fh FH, off uint64, p []byte, u *un
 	return m.pieces(ctx, "write", len(p), m.wsize, write)
 }
 
-func (m *Mount) writePiece(ctx context.Context, fh FH, off uint64, p []byte, u *unstable, clone bool) (n int, err error) {
+// writeStable writes all of p and makes it stable: as Linux's client, without a COMMIT if one WRITE can carry it.
+func (m *Mount) writeStable(ctx context.Context, fh FH, off uint64, p []byte) (err error) {
+	var u unstable
+	if len(p) <= m.wsize {
+		_, err = m.writePiece(ctx, fh, off, p, nfs3.FILE_SYNC, &u, false)
+	} else {
+		_, err = m.writeAll(ctx, fh, off, p, &u, false)
+	}
+	if err != nil {
+		return err
+	}
+	return m.commitAll(ctx, fh, &u)
+}
+
+func (m *Mount) writePiece(ctx context.Context, fh FH, off uint64, p []byte, how StableHow, u *unstable, clone bool) (n int, err error) {
 	for n < len(p) {
-		r, err := m.Write(ctx, fh, off+uint64(n), p[n:], nfs3.UNSTABLE)
+		r, err := m.Write(ctx, fh, off+uint64(n), p[n:], how)
 		if err != nil {
 			return n, err
 		}

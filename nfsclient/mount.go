@@ -76,11 +76,8 @@ func (m *Mount) setSizes() {
 	wmax, wknob := m.x.MaxData(head + fh + 20)
 	m.rsize, m.limits[0] = lesser(m.cfg.RSize, "RSize", rmax, rknob, m.fsinfo.RtMax, "the server's rtmax")
 	m.wsize, m.limits[1] = lesser(m.cfg.WSize, "WSize", wmax, wknob, m.fsinfo.WtMax, "the server's wtmax")
-	m.dtsize = max(m.fsinfo.DtPref, 512)
-	if m.cfg.RegMode == Bounce {
-		m.dtsize = min(m.dtsize, uint32(rmax))
-	}
-	m.dtsize = min(m.dtsize, uint32(min(m.cfg.MaxDataSegs*verbs.PageSize, 1<<20)))
+	dmax, _ := m.x.MaxSink(head+fh+24, maxReply(nfs3.READDIRPLUS, 0))
+	m.dtsize = max(min(m.fsinfo.DtPref, 1<<20, uint32(dmax)), 512)
 }
 
 // lesser takes the smallest of three sizes, in whole pages if there is one.

@@ -47,12 +47,12 @@ func (m *Mount) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	for {
 		want := max(min(int(min(n.attr.Size, 1<<40))-len(b), step), 512)
 		b = append(b, make([]byte, want)...)
-		got, err := m.readAll(ctx, n.fh, uint64(len(b)-want), b[len(b)-want:])
+		got, eof, err := m.readAll(ctx, n.fh, uint64(len(b)-want), b[len(b)-want:])
 		b = b[:len(b)-want+got]
 		if err != nil {
 			return b, pathError("read", name, err)
 		}
-		if got < want {
+		if eof {
 			return b, nil
 		}
 	}
@@ -64,11 +64,7 @@ func (m *Mount) WriteFile(ctx context.Context, name string, data []byte, perm fs
 	if err != nil {
 		return pathError("open", name, err)
 	}
-	var u unstable
-	if _, err = m.writeAll(ctx, n.fh, 0, data, &u, false); err == nil {
-		err = m.commitAll(ctx, n.fh, &u)
-	}
-	return pathError("write", name, err)
+	return pathError("write", name, m.writeStable(ctx, n.fh, 0, data))
 }
 
 // MkdirAll makes a directory and its parents; it is no error if they are there.
@@ -190,11 +186,7 @@ func (m *Mount) copyFileIn(ctx context.Context, src fs.FS, name, to string, mode
 	for {
 		k, rerr := io.ReadFull(in, buf)
 		if k > 0 {
-			var u unstable
-			if _, err = m.writeAll(ctx, n.fh, off, buf[:k], &u, false); err == nil {
-				err = m.commitAll(ctx, n.fh, &u)
-			}
-			if err != nil {
+			if err := m.writeStable(ctx, n.fh, off, buf[:k]); err != nil {
 				return pathError("write", to, err)
 			}
 			off += uint64(k)
@@ -276,14 +268,14 @@ func (m *Mount) copyFileOut(ctx context.Context, e *dirent, to string, root *os.
 	buf := make([]byte, max(min(e.attr.Size+1, copyChunk), 512))
 	var off uint64
 	for {
-		n, err := m.readAll(ctx, e.fh, off, buf)
+		n, eof, err := m.readAll(ctx, e.fh, off, buf)
 		if err != nil {
 			return pathError("read", to, err)
 		}
 		if _, err := out.Write(buf[:n]); err != nil {
 			return err
 		}
-		if n < len(buf) {
+		if eof {
 			return nil
 		}
 		off += uint64(n)
