@@ -23,7 +23,7 @@ type Config struct {
 	InlineSend int // largest inline reply, bytes; 0 is 4096. At least 1024, at most 256 KiB
 	InlineRecv int // largest inline call, bytes (max_req_size); 0 is 4096
 	Credits    int // granted to each connection (max_requests); 0 is 64
-	IRD        int // RDMA READs of the peer that are served; 0 is 16. A client does not send any
+	IRD        int // RDMA READs of the peer that are served; 0 is none, since a client does not send any
 	ORD        int // RDMA READs outstanding a connection (max_outbound_read_requests); 0 is the device's limit
 	SQDepth    int // send queue, work requests; 0 is 4 a credit. The server of Linux 2.6.2x had 8 x 16 = 128
 	MaxPayload int // largest READ and WRITE, bytes (max_block_size); 0 is 1 MiB

@@ -2,9 +2,6 @@ package nfsserver
 
 import "example.org/nfsrdma/internal/nfs3"
 
-// dirPref is the preferred size of a READDIR result in bytes.
-const dirPref = 32 << 10
-
 func (t *thread) fsinfo(args, b []byte) ([]byte, bool) {
 	var a nfs3.FsinfoArgs
 	if _, err := nfs3.ConsumeFsinfoArgs(args, &a); err != nil {
@@ -26,7 +23,7 @@ func (s *Server) limits(e *export, res *nfs3.FsinfoRes) {
 	most := uint32(s.x.Config().MaxPayload)
 	res.RtMax, res.RtPref, res.RtMult = most, most, 4096
 	res.WtMax, res.WtPref, res.WtMult = most, most, 4096
-	res.DtPref = min(most, dirPref)
+	res.DtPref = most
 	res.MaxFileSize = e.info.MaxFileSize
 	res.TimeDelta = nfs3.Time(e.info.TimeDelta)
 	res.Properties = nfs3.FSF3_HOMOGENEOUS | nfs3.FSF3_CANSETTIME

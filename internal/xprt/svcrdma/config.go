@@ -60,7 +60,7 @@ func (c *Config) setDefaults() error {
 	c.InlineSend = clampInline(c.InlineSend)
 	c.InlineRecv = clampInline(c.InlineRecv)
 	c.Credits = orDefault(c.Credits, 64)
-	c.IRD = min(orDefault(c.IRD, 16), a.MaxQPRdAtom)
+	c.IRD = min(c.IRD, a.MaxQPRdAtom)
 	c.ORD = min(orDefault(c.ORD, a.MaxQPInitRdAtom), a.MaxQPInitRdAtom)
 	c.SQDepth = min(max(orDefault(c.SQDepth, 4*c.Credits), 4), maxSlots)
 	c.MaxPayload = orDefault(c.MaxPayload, 1<<20)
