@@ -39,6 +39,7 @@ var allowed = []struct {
 	{"nfsserver/vfs/", []string{"nfsserver/vfs"}},
 	{"nfsserver/memfs", []string{"nfsserver/vfs"}},
 	{"nfsserver/sinkfs", []string{"nfsserver/vfs", "nfsserver/memfs"}},
+	{"nfsserver/dirfs", []string{"nfsserver/vfs"}},
 	{"nfsserver/model", []string{"nfsserver/vfs", "internal/sched"}},
 	{"nfsserver", []string{"nfsserver/vfs", "verbs", "internal/"}},
 	{"nfsclient", []string{"verbs", "internal/"}},

@@ -30,7 +30,7 @@ func testHostileNames(t *testing.T, fs vfs.FS) {
 			require.ErrorIs(t, err, want, "%s of %.10q", call, name)
 		}
 	}
-	require.Equal(t, []string{".", "..", "f"}, h.list(h.root(), 10))
+	require.ElementsMatch(t, []string{".", "..", "f"}, h.list(h.root(), 10))
 }
 
 // nameCalls returns what each call that takes a name says to it.
@@ -69,7 +69,7 @@ func testHostileDots(t *testing.T, fs vfs.FS) {
 			}
 		}
 	}
-	require.Equal(t, []string{".", "..", "f"}, h.list(h.root(), 10))
+	require.ElementsMatch(t, []string{".", "..", "f"}, h.list(h.root(), 10))
 }
 
 func testHostileOffsets(t *testing.T, fs vfs.FS) {
@@ -153,7 +153,7 @@ func testHostileIDs(t *testing.T, fs vfs.FS) {
 	w.After.Size = 1
 	require.ErrorIs(t, fs.Write(h.ctx, gone, 0, []byte{1}, false, w), vfs.ErrStale)
 	require.Equal(t, vfs.WCC{}, *w)
-	require.Equal(t, []string{".", "..", "f"}, h.list(h.root(), 10))
+	require.ElementsMatch(t, []string{".", "..", "f"}, h.list(h.root(), 10))
 }
 
 func testHostileTargets(t *testing.T, fs vfs.FS) {
