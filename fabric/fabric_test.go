@@ -14,7 +14,7 @@ import (
 
 func TestFirstUse(t *testing.T) {
 	for _, live := range []bool{false, true} {
-		for _, mode := range []nfsclient.RegMode{nfsclient.FastReg, nfsclient.AllPhysical, nfsclient.Bounce} {
+		for _, mode := range nfsclient.RegModes() {
 			t.Run(map[bool]string{false: "virtual", true: "live"}[live]+"/"+mode.String(), func(t *testing.T) {
 				f := fabric.New(t, fabric.Params{Live: live, RegMode: mode})
 				m := f.Mount(t, "/")

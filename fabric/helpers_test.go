@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,11 +14,20 @@ import (
 
 	"example.org/nfsrdma/fabric"
 	"example.org/nfsrdma/nfsclient"
+	"example.org/nfsrdma/verbs"
 )
 
 var bg = context.Background()
 
-var modes = []nfsclient.RegMode{nfsclient.FastReg, nfsclient.AllPhysical, nfsclient.Bounce}
+var modes = nfsclient.RegModes()[1:] // all but Auto
+
+// modesOf are those that a device has.
+func modesOf(per fabric.Personality) []nfsclient.RegMode {
+	if per.Name == "" || per.Attr.Caps&verbs.CapFMR != 0 {
+		return modes
+	}
+	return slices.DeleteFunc(slices.Clone(modes), func(m nfsclient.RegMode) bool { return m == nfsclient.FMR })
+}
 
 // eachTime runs f as subtests virtual and live.
 func eachTime(t *testing.T, f func(t *testing.T, p fabric.Params)) {

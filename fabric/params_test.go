@@ -93,8 +93,12 @@ func TestUnsupportedModes(t *testing.T) {
 	noGlobalKey := softroce.RoCE
 	noGlobalKey.Name = "no global key"
 	noGlobalKey.Attr.Caps &^= verbs.CapGlobalKey
+	noWindows := softroce.RoCE
+	noWindows.Name = "no windows"
+	noWindows.Attr.Caps &^= verbs.CapMemWindow1 | verbs.CapMemWindow2B
 	for _, p := range []fabric.Params{
-		{RegMode: nfsclient.Register}, {RegMode: nfsclient.MemWindow}, {RegMode: nfsclient.MemWindowAsync}, {RegMode: nfsclient.FMR},
+		{RegMode: nfsclient.MemWindow, Personality: noWindows}, {RegMode: nfsclient.MemWindowAsync, Personality: noWindows},
+		{RegMode: nfsclient.FMR, Personality: softroce.T310},
 		{RegMode: nfsclient.FastReg, Personality: noFastReg},
 		{RegMode: nfsclient.AllPhysical, Personality: noGlobalKey},
 	} {
@@ -194,7 +198,7 @@ func TestParamsThatAreNotNumbers(t *testing.T) {
 		"no time limit":                    {TimeLimit: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, mode := range modes {
+			for _, mode := range modesOf(p.Personality) {
 				p := p
 				p.RegMode, p.Link = mode, &fabric.RoCE100G
 				checkWorks(t, p)
@@ -217,8 +221,8 @@ func TestLinksAndPersonalities(t *testing.T) {
 				name = l.Name
 			}
 			t.Run(name+"/"+per.Name, func(t *testing.T) {
-				for k, mode := range modes {
-					if !long("NFSRDMA_LONG") && (i+j+k)%len(modes) != 0 {
+				for k, mode := range modesOf(per) {
+					if !long("NFSRDMA_LONG") && (i+j+k)%3 != 0 {
 						continue // each pair of them occurs
 					}
 					checkWorks(t, fabric.Params{RegMode: mode, Link: l, Personality: per})
@@ -263,7 +267,7 @@ func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))]
 func randomParams(rng *rand.Rand) fabric.Params {
 	per := pick(rng, softroce.Personalities()...)
 	return fabric.Params{
-		Personality: per, RegMode: pick(rng, modes...),
+		Personality: per, RegMode: pick(rng, modesOf(per)...),
 		Link:        pick(rng, nil, &fabric.RoCE100G, &fabric.IBSDR, &fabric.IWARP10G, &fabric.GbE1, lossy()),
 		MaxDataSegs: pick(rng, 0, 1, 2, 17, 64, 300), RSize: pick(rng, 0, 1024, 3072, 65536), WSize: pick(rng, 0, 1024, 5120, 65536),
 		InlineRead: pick(rng, 0, 1024, 1500, 16384, 65536), InlineWrite: pick(rng, 0, 1024, 1500, 16384, 65536),

@@ -12,16 +12,34 @@ import (
 // RegMode is how the server gets to reach memory (rdma_memreg_strategy).
 type RegMode = xprtrdma.RegMode
 
-// Registration modes. A mode that device or client lack gives an error that matches verbs.ErrUnsupported.
+// Registration modes. A mode that the device lacks gives an error that matches verbs.ErrUnsupported.
 const (
+	Auto           = xprtrdma.Auto           // the best that the device has: FastReg, MemWindow (type 2B), Register, AllPhysical, Bounce
 	FastReg        = xprtrdma.FastReg        // REG_MR work requests; one segment a page list
 	AllPhysical    = xprtrdma.AllPhysical    // one global key; one segment a page, nothing is fenced
 	Bounce         = xprtrdma.Bounce         // no chunks: copies through the inline buffers
-	Register       = xprtrdma.Register       // by verb, for each chunk
-	MemWindow      = xprtrdma.MemWindow      // windows, a page each; the last unbind is awaited
+	Register       = xprtrdma.Register       // registered and deregistered by verb for each call; one segment a buffer
+	MemWindow      = xprtrdma.MemWindow      // a window bound for each call; the unbind is awaited
 	MemWindowAsync = xprtrdma.MemWindowAsync // likewise, not awaited
-	FMR            = xprtrdma.FMR            // fast memory regions
+	FMR            = xprtrdma.FMR            // fast memory regions, mapped and unmapped by verb
 )
+
+// RegModes lists the modes.
+func RegModes() []RegMode { return xprtrdma.RegModes() }
+
+// ParseRegMode takes the name of a mode, or a number of rdma_memreg_strategy with the kernel that it is of, such as
+// "5@2.6.24": from 2.6.28 on 5 means fastreg and 6 all-physical; before, 5 meant all-physical.
+func ParseRegMode(s string) (RegMode, error) { return xprtrdma.ParseRegMode(s) }
+
+// StrategyMode is the mode of a number of rdma_memreg_strategy in a kernel version from 2.6.24 on.
+func StrategyMode(n int, kernel string) (RegMode, error) { return xprtrdma.StrategyMode(n, kernel) }
+
+// RegCost is what registration costs in a model: the caller waits for so long.
+type RegCost struct {
+	Op         time.Duration // a registration or bind
+	Page       time.Duration // each page of a registration
+	Invalidate time.Duration // a deregistration or invalidation by the client
+}
 
 // BadReplyPolicy says what becomes of a call whose reply has a bad header.
 type BadReplyPolicy = xprtrdma.BadReplyPolicy
@@ -47,7 +65,11 @@ type Config struct {
 	Export string       // path that MOUNT is asked for; default "/"
 	Sched  *sched.Sched // default: live, the mount's own
 
-	RegMode     RegMode // rdma_memreg_strategy; default FastReg
+	RegMode     RegMode // rdma_memreg_strategy; default Auto: FastReg where the device has it
+	RegFallback bool    // take what Linux does for a mode that the device lacks; default: that is an error
+	MWPages     int     // pages that a memory window covers: 1..4096; default a buffer with type 2B windows, 1 with type 1
+	PinBytes    int     // bytes of unused buffers that memory windows keep registered: default 64 MiB, negative none
+	RegCost     RegCost // modelled cost of registration; default none
 	MaxDataSegs int     // RPCRDMA_MAX_DATA_SEGS, pages of a chunk: 1..4096, default 257. Payload is at most this times 4096
 	RSize       int     // mount option rsize, bytes of a READ: default and at most what server and MaxDataSegs allow
 	WSize       int     // mount option wsize, likewise
@@ -136,6 +158,8 @@ func (c *Config) setDefaults() error {
 		{"ORD", &c.ORD, 0, 0, a.MaxQPInitRdAtom, "RDMA READs (the device's limit)"},
 		{"RetryCnt", &c.RetryCnt, 6, 1, 7, "retries"},
 		{"RNRRetry", &c.RNRRetry, 0, 0, 7, "retries"},
+		{"MWPages", &c.MWPages, 0, 0, 4096, "pages"},
+		{"PinBytes", &c.PinBytes, 64 << 20, -1, 1 << 40, "bytes, -1 for none"},
 		{"IODepth", &c.IODepth, 8, 1, 1024, "calls"},
 	} {
 		if *k.v == 0 {
@@ -144,6 +168,9 @@ func (c *Config) setDefaults() error {
 		if *k.v < k.min || *k.v > k.max {
 			return &ConfigError{k.name, *k.v, fmt.Sprintf("%d to %d %s", k.min, k.max, k.unit)}
 		}
+	}
+	if c.RegCost.Op < 0 || c.RegCost.Page < 0 || c.RegCost.Invalidate < 0 {
+		return &ConfigError{"RegCost", c.RegCost, "not negative"}
 	}
 	if c.RegMode > FMR {
 		return &ConfigError{"RegMode", c.RegMode, "a registration mode"}
@@ -172,7 +199,9 @@ func setDuration(d *time.Duration, def time.Duration) {
 
 func (c *Config) xprt() xprtrdma.Config {
 	x := xprtrdma.Config{
-		Sched: c.Sched, Device: c.Device, Addr: c.Addr, Mode: c.RegMode, MaxDataSegs: c.MaxDataSegs,
+		Sched: c.Sched, Device: c.Device, Addr: c.Addr, Mode: c.RegMode, ModeFallback: c.RegFallback,
+		MWPages: c.MWPages, PinBytes: max(c.PinBytes, 0), RegCost: xprtrdma.RegCost{Op: sched.FromStd(c.RegCost.Op),
+			Page: sched.FromStd(c.RegCost.Page), Invalidate: sched.FromStd(c.RegCost.Invalidate)}, MaxDataSegs: c.MaxDataSegs,
 		Credits: c.Credits, InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, SQDepth: c.SQDepth, IRD: c.IRD, ORD: c.ORD,
 		RetryCnt: uint8(c.RetryCnt), RNRRetry: uint8(c.RNRRetry), PadInChunk: c.NoPadOptimize,
 		NoRemoteInvalidation: c.NoRemoteInvalidation, NoPrivateData: c.NoPrivateData,

@@ -48,11 +48,6 @@ func TestConfigBounds(t *testing.T) {
 		assert.EqualError(t, err, c.want)
 		assert.ErrorIs(t, err, verbs.ErrInvalid)
 	}
-	for _, m := range []nfsclient.RegMode{nfsclient.Register, nfsclient.MemWindow, nfsclient.MemWindowAsync, nfsclient.FMR} {
-		_, err := nfsclient.New(bg, nfsclient.Config{Device: dev, Addr: "server:20049", Sched: s, RegMode: m})
-		assert.ErrorIs(t, err, verbs.ErrUnsupported)
-		assert.ErrorContains(t, err, m.String())
-	}
 	_, err = nfsclient.New(bg, nfsclient.Config{Device: dev, Addr: "server:20049", Sched: s})
 	assert.ErrorIs(t, err, verbs.ErrUnreachable)
 	require.NoError(t, dev.Close())
@@ -61,7 +56,7 @@ func TestConfigBounds(t *testing.T) {
 }
 
 func TestRegModeText(t *testing.T) {
-	for m := nfsclient.FastReg; m <= nfsclient.FMR; m++ {
+	for _, m := range nfsclient.RegModes() {
 		b, err := m.MarshalText()
 		require.NoError(t, err)
 		var got nfsclient.RegMode
@@ -69,7 +64,38 @@ func TestRegModeText(t *testing.T) {
 		assert.Equal(t, m, got)
 	}
 	var m nfsclient.RegMode
-	assert.Error(t, m.UnmarshalText([]byte("6")))
+	assert.ErrorContains(t, m.UnmarshalText([]byte("6")), "the era of the strategy number is missing")
+}
+
+// The strategy numbers 5 and 6 depend on the kernel.
+func TestStrategyNumbers(t *testing.T) {
+	for s, want := range map[string]nfsclient.RegMode{
+		"0@2.6.24": nfsclient.Bounce, "1@2.6.26.8": nfsclient.Register, "2@2.6.24": nfsclient.MemWindow,
+		"3@6.x": nfsclient.MemWindowAsync, "4@3.18": nfsclient.FMR,
+		"5@2.6.24": nfsclient.AllPhysical, "5@2.6.27": nfsclient.AllPhysical,
+		"5@2.6.27-rc1": nfsclient.AllPhysical, "6@2.6.27-rc": nfsclient.FastReg,
+		"5@2.6.28": nfsclient.FastReg, "6@2.6.32": nfsclient.AllPhysical, "5@4.15": nfsclient.FastReg, "5@6.1": nfsclient.FastReg,
+		"RPCRDMA_MEMWINDOWS_ASYNC": nfsclient.MemWindowAsync, "frwr": nfsclient.FastReg, "RPCRDMA_MTHCAFMR": nfsclient.FMR,
+	} {
+		m, err := nfsclient.ParseRegMode(s)
+		assert.NoError(t, err, s)
+		assert.Equal(t, want, m, s)
+	}
+	for s, want := range map[string]string{
+		"6@2.6.24":       "strategy 6 of kernel 2.6.24: want 0 to 5",
+		"7@6.1":          "strategy 7 of kernel 6.1: want 0 to 6",
+		"-1@6.1":         "strategy -1 of kernel 6.1: want 0 to 6",
+		"5@":             `kernel "" of strategy 5: want a version such as 2.6.24`,
+		"5@x":            `kernel "x" of strategy 5: want a version such as 2.6.24`,
+		"5@2.6.23":       `kernel "2.6.23" of strategy 5: NFS/RDMA has been in Linux since 2.6.24`,
+		"5@2.6":          `kernel "2.6" of strategy 5: NFS/RDMA has been in Linux since 2.6.24`,
+		"5@1.9.99.9.9.9": `kernel "1.9.99.9.9.9" of strategy 5: want a version such as 2.6.24`,
+		"6":              `registration mode "6": the era of the strategy number is missing: want 6@2.6.24, 6@2.6.27-rc or 6@2.6.28`,
+		"fast":           `registration mode "fast": want one of ["auto" "fastreg" "all-physical" "bounce" "register" "mw" "mw-async" "fmr"], or NUMBER@KERNEL such as 5@2.6.24`,
+	} {
+		_, err := nfsclient.ParseRegMode(s)
+		assert.EqualError(t, err, want)
+	}
 }
 
 // rsize and wsize are the mount option, bounded by MaxDataSegs, by what the headers have room for,

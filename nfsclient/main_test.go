@@ -55,7 +55,7 @@ func mode(m nfsclient.RegMode) envOption {
 	return client(func(c *nfsclient.Config) { c.RegMode = m })
 }
 
-var modes = []nfsclient.RegMode{nfsclient.FastReg, nfsclient.AllPhysical, nfsclient.Bounce}
+var modes = nfsclient.RegModes()[1:] // all but Auto
 
 // newEnv mounts, and at the end of the test wants nothing left on the client's device.
 func newEnv(t testing.TB, opts ...envOption) *env {

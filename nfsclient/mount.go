@@ -54,6 +54,7 @@ func (m *Mount) start(ctx context.Context) (err error) {
 		return err
 	}
 	m.x = rdmaXprt{m.rdma}
+	m.cfg.RegMode = m.rdma.Mode()
 	if err = m.x.Connect(ctx); err != nil {
 		return err
 	}
@@ -133,6 +134,7 @@ type Negotiated struct {
 	Credits                int // granted by the latest reply
 	RemoteInvalidation     bool
 	PrivateData            bool // the server sent RFC 8797 private data
+	RegMode                RegMode
 	IRD, ORD               int
 	SQDepth                int
 	RSize, WSize           int    // bytes
@@ -144,7 +146,7 @@ type Negotiated struct {
 func (m *Mount) Negotiated() Negotiated {
 	c := m.rdma.Conn()
 	return Negotiated{InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, Credits: c.Credits,
-		RemoteInvalidation: c.RemoteInvalidation, PrivateData: c.PrivateData, IRD: c.IRD, ORD: c.ORD, SQDepth: c.SQDepth,
+		RemoteInvalidation: c.RemoteInvalidation, PrivateData: c.PrivateData, RegMode: m.cfg.RegMode, IRD: c.IRD, ORD: c.ORD, SQDepth: c.SQDepth,
 		RSize: m.rsize, WSize: m.wsize, RSizeLimit: m.limits[0], WSizeLimit: m.limits[1], LocalAddr: c.LocalAddr}
 }
 

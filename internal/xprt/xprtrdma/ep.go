@@ -28,6 +28,7 @@ type ep struct {
 	sq      *sched.Sem   // send queue entries
 	sqLoose atomic.Int32 // posted, and not covered by a completion yet
 	sqBatch int32        // a completion is asked for when so many are loose
+	users   atomic.Int32 // calls with windows that belong to the queue pair
 
 	dead  atomic.Bool // no more calls
 	valid atomic.Bool // a valid reply has come
@@ -37,7 +38,7 @@ type ep struct {
 
 	send, recv cqHandler
 	hdr        rpcrdma.Header // receive handler's
-	idle       sched.Waiter   // a handler has left after gone
+	idle       sched.Waiter   // a handler or user has left after gone
 }
 
 // cqHandler runs the completions of one queue, one at a time however often it is called.
@@ -94,7 +95,7 @@ func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
 	}
 	x.epGen++
 	e := &ep{x: x, gen: x.epGen, id: id}
-	e.idle.Init(x.s, "completion handlers to leave")
+	e.idle.Init(x.s, "completion handlers and calls to leave")
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.teardown())
@@ -154,7 +155,7 @@ func (e *ep) dial(ctx context.Context) error {
 	mine := rpcrdma.DefaultPrivateData
 	if !cfg.NoPrivateData {
 		mine = rpcrdma.PrivateData{
-			RemoteInvalidate: !cfg.NoRemoteInvalidation && cfg.Mode == FastReg,
+			RemoteInvalidate: !cfg.NoRemoteInvalidation && e.x.reg.remoteInv(),
 			SendSize:         cfg.InlineSend &^ 1023, RecvSize: cfg.InlineRecv &^ 1023, // in units of 1024
 		}
 		p.PrivateData = rpcrdma.AppendPrivateData(nil, mine)
@@ -249,13 +250,14 @@ func (e *ep) teardown() error {
 		e.disconnect(ErrClosed)
 	}
 	e.gone.Store(true)
-	for e.send.busy.Load()+e.recv.busy.Load() != 0 {
+	for e.send.busy.Load()+e.recv.busy.Load()+e.users.Load() != 0 {
 		if err := e.idle.Wait(sched.Cleanup); err != nil {
 			errs = append(errs, err)
 			break
 		}
 	}
 	if e.qp != nil {
+		e.x.reg.detach(e)
 		errs = append(errs, e.qp.Close())
 	}
 	errs = append(errs, e.id.Close())

@@ -97,6 +97,7 @@ func (q *Req) segments(n int) int {
 func (q *Req) marshal(ctx context.Context, e *ep) error {
 	p, err := q.choose(e)
 	if err == nil {
+		q.ep = e
 		err = q.mapMemory(&p)
 	}
 	if err == nil {
@@ -122,12 +123,12 @@ func (q *Req) mapMemory(p *plan) error {
 		}
 	case readch:
 		p.reads = 1
-		if err := q.mapBuf(q.Data, "data", q.x.reg.maxSegs()); err != nil {
+		if err := q.mapBuf(q.Data, remoteSource, "data", q.x.reg.maxSegs()); err != nil {
 			return err
 		}
 		if p.pad > 0 {
 			p.reads++
-			if err := q.mapBuf(q.pad[:p.pad], "pad", 1); err != nil {
+			if err := q.mapBuf(q.pad[:p.pad], remoteSource, "pad", 1); err != nil {
 				return err
 			}
 		}
@@ -136,13 +137,13 @@ func (q *Req) mapMemory(p *plan) error {
 		q.long = xdr.AppendFixedOpaque(append(q.long[:0], q.Msg...), q.Data)
 		q.stats.hardway.Add(uint64(cap(q.long) - had))
 		p.reads = 1
-		if err := q.mapBuf(q.long, "call", q.x.reg.maxSegs()); err != nil {
+		if err := q.mapBuf(q.long, remoteSource, "call", q.x.reg.maxSegs()); err != nil {
 			return err
 		}
 	}
 	switch p.wtype {
 	case writech:
-		return q.mapBuf(q.Sink, "result", q.x.reg.maxSegs())
+		return q.mapBuf(q.Sink, remoteSink, "result", q.x.reg.maxSegs())
 	case replych:
 		n := q.MaxReply + xdr.Roundup(len(q.Sink))
 		if cap(q.reply) < n {
@@ -150,19 +151,26 @@ func (q *Req) mapMemory(p *plan) error {
 			q.stats.hardway.Add(uint64(n))
 		}
 		q.reply = q.reply[:n]
-		return q.mapBuf(q.reply, "reply", q.x.reg.maxSegs())
+		return q.mapBuf(q.reply, remoteSink, "reply", q.x.reg.maxSegs())
 	}
 	return nil
 }
 
-func (q *Req) mapBuf(b []byte, what string, limit int) error {
+// Rights of a chunk that the peer reads, or writes.
+const (
+	remoteSource = verbs.RemoteRead
+	remoteSink   = verbs.LocalWrite | verbs.RemoteWrite
+)
+
+func (q *Req) mapBuf(b []byte, access verbs.Access, what string, limit int) error {
 	m := &q.maps[q.nmaps]
-	if err := q.x.pd.MapDMA(m, b); err != nil {
+	m.buf, m.access = b, access
+	if err := q.x.reg.mapBuf(m); err != nil {
 		return err
 	}
 	q.nmaps++
 	per := q.x.reg.segPages()
-	if n := (len(m.Segs) + per - 1) / per; n > limit {
+	if n := (pagesOf(len(b)) + per - 1) / per; n > limit {
 		return &MarshalError{What: what, Size: len(b), Limit: limit * per * verbs.PageSize, Knob: "MaxDataSegs"}
 	}
 	return nil
@@ -171,14 +179,14 @@ func (q *Req) mapBuf(b []byte, what string, limit int) error {
 // registerMemory fills q.segs and q.wrs, and lists the segments in the header.
 func (q *Req) registerMemory(ctx context.Context, p *plan) error {
 	q.hdr.Reset()
-	q.wrs = q.wrs[:0]
+	q.wrs, q.used = q.wrs[:0], 0
 	if q.nmaps == 0 {
 		return nil
 	}
 	reg := q.x.reg
 	n := 0
 	for i := range q.nmaps {
-		n += reg.regions(len(q.maps[i].Segs))
+		n += reg.regions(pagesOf(len(q.maps[i].buf)))
 	}
 	if n > 0 {
 		if err := reg.reserve(ctx, q, n); err != nil {
@@ -193,15 +201,11 @@ func (q *Req) registerMemory(ctx context.Context, p *plan) error {
 	}
 	for i := range q.nmaps {
 		q.segs = q.segs[:0]
-		access := verbs.RemoteRead
-		if i >= p.reads {
-			access = verbs.LocalWrite | verbs.RemoteWrite
-		}
-		if err := reg.register(q, q.maps[i].Segs, access); err != nil {
+		if err := reg.register(q, &q.maps[i]); err != nil {
 			return err
 		}
 		switch {
-		case access == verbs.RemoteRead:
+		case i < p.reads:
 			for _, s := range q.segs {
 				q.hdr.Reads = append(q.hdr.Reads, rpcrdma.ReadSegment{Position: pos, Segment: s})
 			}
@@ -212,7 +216,7 @@ func (q *Req) registerMemory(ctx context.Context, p *plan) error {
 			q.hdr.Reply = append(q.hdr.Reply, q.segs...)
 		}
 	}
-	return nil
+	return q.pay(ctx)
 }
 
 // header writes the transport header so that it ends where the message begins, and sets the SGE.

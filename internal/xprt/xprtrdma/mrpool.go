@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-
-	"example.org/nfsrdma/verbs"
 )
 
 // regionPool has the regions of a mode that keeps them from call to call. They are allocated when
@@ -29,12 +27,17 @@ type regionPool struct {
 	tail  *Req
 }
 
-// poolWait is a Req's place in the line. Guarded by the pool's lock.
+// poolWait is a Req's place in the line of a pool, or in a line. Guarded by its lock.
 type poolWait struct {
-	next *Req
-	n    int
-	done bool
-	err  error
+	next   *Req
+	n      int
+	queued bool // in a line
+	done   bool
+	err    error
+}
+
+func (p *regionPool) init(x *Xprt, most int, alloc func() (*region, error)) {
+	p.x, p.stats, p.most, p.alloc = x, &x.stats, most, alloc
 }
 
 // get gives q n regions more.
@@ -169,7 +172,7 @@ func (p *regionPool) put(q *Req, broken bool) {
 	for i, g := range q.regs {
 		q.regs[i] = nil
 		if broken && g.valid {
-			g.mr.Close()
+			g.close()
 			p.stats.mrsRecycled.Add(1)
 			p.total--
 			p.full = nil
@@ -182,23 +185,36 @@ func (p *regionPool) put(q *Req, broken bool) {
 	p.wake()
 }
 
+// reap closes the regions that were loose on a connection. No call has any of it.
+func (p *regionPool) reap(gen uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.x.reqs {
+		if g := p.x.reqs[i].kept.Load(); g != nil && g.loose == gen && p.x.reqs[i].kept.CompareAndSwap(g, nil) {
+			p.free = append(p.free, g)
+		}
+	}
+	keep := p.free[:0]
+	for _, g := range p.free {
+		if g.loose != gen {
+			keep = append(keep, g)
+			continue
+		}
+		g.close()
+		p.stats.mrsRecycled.Add(1)
+		p.total--
+		p.full = nil
+	}
+	clear(p.free[len(keep):])
+	p.free = keep
+}
+
 func (p *regionPool) close() error {
 	var errs []error
 	p.gather()
 	for _, g := range p.free {
-		errs = append(errs, g.mr.Close())
+		errs = append(errs, g.close())
 	}
 	p.free = nil
 	return errors.Join(errs...)
-}
-
-// allocFastReg is alloc for regions of fast registration.
-func allocFastReg(pd verbs.PD, depth int) func() (*region, error) {
-	return func() (*region, error) {
-		mr, err := pd.AllocFastRegMR(depth)
-		if err != nil {
-			return nil, err
-		}
-		return &region{mr: mr}, nil
-	}
 }

@@ -14,7 +14,7 @@ import (
 	"example.org/nfsrdma/verbs"
 )
 
-var allModes = []RegMode{FastReg, AllPhysical, Bounce}
+var allModes = []RegMode{FastReg, AllPhysical, Bounce, Register, MemWindow, MemWindowAsync, FMR}
 
 // Calls in flight when the connection ends are sent again with the same XIDs, and end well (F22).
 func TestF22RetransmitSameXID(t *testing.T) {

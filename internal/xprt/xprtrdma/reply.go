@@ -218,6 +218,9 @@ func returned(offered, got []rpcrdma.Segment) (n int, ok bool) {
 func (e *ep) finish(q *Req, wc *verbs.WC) {
 	reg := e.x.reg
 	after := q.plan.after
+	if wc.Flags&verbs.WCWithInv != 0 {
+		e.x.stats.remoteInv.Add(1)
+	}
 	if wc.Flags&verbs.WCWithInv != 0 && !reg.invalidated(q, wc.InvKey) {
 		// RFC 8797 section 4.1: the key must be one of this call. Whose it was is not known.
 		q.err = badReply("Send With Invalidate of key 0x%08x, which is not of this call", wc.InvKey)
@@ -234,6 +237,12 @@ func (e *ep) finish(q *Req, wc *verbs.WC) {
 		if n := len(q.inv); n > 0 {
 			e.x.stats.localInv.Add(1)
 			e.sq.Release(after - n)
+			if e.x.async {
+				e.postLoose(q)
+				q.setState(e, replied)
+				q.w.Wake()
+				return
+			}
 			q.fence.Store(fencePending)
 			q.setState(e, fencing)
 			e.postFence(q)

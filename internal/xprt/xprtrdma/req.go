@@ -28,17 +28,22 @@ type Req struct {
 	room     int
 	long     []byte // RDMA_NOMSG call with its data
 	reply    []byte // memory of the Reply chunk
-	pad      [4]byte
+	pad      []byte // 4 bytes of zero
 
 	// The present transmission.
 	ep       *ep
 	hdr      rpcrdma.Header // as sent; replies are compared with it
 	plan     plan
-	maps     [maxMaps]verbs.DMAMap
+	maps     [maxMaps]mapping
 	nmaps    int
 	regs     []*region              // in use by this call
+	used     int                    // of them, when it is marshalled
 	kept     atomic.Pointer[region] // of the last one, for the next (regionPool)
 	pool     poolWait
+	inLine   bool // has what a line gives
+	usesQP   bool // counted in ep.users
+	work     regWork
+	fmrs     []verbs.FMR
 	segs     []rpcrdma.Segment
 	wrs      []verbs.SendWR
 	inv      []verbs.SendWR
@@ -192,6 +197,9 @@ func (q *Req) cancel() {
 	default:
 		q.inv = q.inv[:0]
 		q.x.reg.fenceWRs(q)
+		if len(q.inv) == 0 {
+			break // settle fences
+		}
 		q.fence.Store(fencePending)
 		e.postFence(q)
 		for q.fence.Load() == fencePending {
@@ -208,9 +216,12 @@ func (q *Req) settle() {
 	if q.nmaps > 0 {
 		q.x.reg.release(q, q.fence.Load() == fenceBroken)
 		for i := range q.nmaps {
-			q.x.pd.UnmapDMA(&q.maps[i])
+			m := &q.maps[i]
+			q.x.reg.unmapBuf(m)
+			m.buf = nil
 		}
 		q.nmaps = 0
+		q.settleCost()
 	}
 	q.fence.Store(fenceNone)
 }

@@ -2,6 +2,7 @@ package xprtrdma
 
 import (
 	"context"
+	"errors"
 
 	"example.org/nfsrdma/verbs"
 )
@@ -25,7 +26,11 @@ func (x *Xprt) sqDepth() int {
 	}
 	before, after := x.reg.wrsPerRegion()
 	segs := x.reg.maxSegs()
-	n := max(len(x.reqs)*(1+(before+after)*min(segs, 2)), 1+(before+after)*(2*segs+1))
+	usual := 2 // regions of a call
+	if x.reg.segPages() == 1 {
+		usual = segs // one a page
+	}
+	n := max(len(x.reqs)*(1+(before+after)*min(segs, usual)), 1+(before+after)*(2*segs+1))
 	return min(n+n/3+8, x.attr.MaxQPWR)
 }
 
@@ -39,7 +44,7 @@ func (q *Req) transmit(ctx context.Context, e *ep) error {
 	}
 	if err := q.marshal(ctx, e); err != nil {
 		e.credits.Release(1)
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, errLost) {
 			q.x.stats.failedMarshal.Add(1)
 		}
 		return err
@@ -50,13 +55,18 @@ func (q *Req) transmit(ctx context.Context, e *ep) error {
 		e.credits.Release(1)
 		return err
 	}
-	q.ep = e
 	q.rep, q.err = noRep, nil
 	q.tick.Store(q.x.timer.start())
 	q.word.Store(makeWord(q.xid, e.gen, waiting))
 	if e.dead.Load() {
 		q.connectionLost(e)
 		return nil // await sees it
+	}
+	if q.x.bind != nil && q.nmaps > 0 {
+		if err := q.x.bind(q, e); err != nil {
+			e.disconnect(err)
+			return nil
+		}
 	}
 	q.count()
 	if q.x.cfg.Trace != nil {
@@ -81,7 +91,7 @@ func (q *Req) takeSQ(ctx context.Context, e *ep, n int) error {
 // post sends the call: registrations and SEND in one list. A completion is asked for only
 // once in a while; it stands for all entries before it.
 func (q *Req) post(e *ep) {
-	n := int32(len(q.wrs) + 1)
+	n := int32(q.plan.before + 1)
 	wr := verbs.SendWR{Op: verbs.OpSend, Flags: verbs.Solicited, SGEs: q.sge[:], ID: sendID(kindSend, 0, q.slot)}
 	signal := e.sqLoose.Load()+n >= e.sqBatch
 	if signal {
@@ -101,14 +111,53 @@ func (q *Req) post(e *ep) {
 // postFence posts q.inv, the LOCAL_INVs of a call whose fence is pending.
 func (e *ep) postFence(q *Req) {
 	n := len(q.inv)
+	q.work.invs += n
 	last := &q.inv[n-1]
 	last.Flags |= verbs.Signaled
 	last.ID = sendID(kindFence, int32(n)+e.sqLoose.Swap(0), q.slot)
-	if _, err := e.qp.PostSend(q.inv); err != nil {
+	if err := e.postInv(q.inv); err != nil {
 		e.disconnect(err)
 	}
 	if e.dead.Load() {
 		q.fenced(fenceBroken)
+	}
+}
+
+// postInv posts invalidations: of work requests, or of type 1 windows by their verb.
+func (e *ep) postInv(wrs []verbs.SendWR) error {
+	if wrs[0].Op == verbs.OpLocalInv {
+		_, err := e.qp.PostSend(wrs)
+		return err
+	}
+	for i := range wrs {
+		if err := e.qp.BindMW(wrs[i].MW, wrs[i].ID, wrs[i].Flags, verbs.Bind{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postLoose posts q.inv, which nobody waits for.
+func (e *ep) postLoose(q *Req) {
+	n := int32(len(q.inv))
+	q.work.invs += len(q.inv)
+	signal := e.sqLoose.Load()+n >= e.sqBatch
+	if signal {
+		last := &q.inv[n-1]
+		last.Flags |= verbs.Signaled
+		last.ID = sendID(kindSend, n+e.sqLoose.Swap(0), q.slot)
+	}
+	for _, g := range q.regs {
+		if g.valid {
+			g.valid, g.loose = false, e.gen
+		}
+	}
+	if err := e.postInv(q.inv); err != nil {
+		e.disconnect(err)
+		return
+	}
+	if !signal {
+		e.sqLoose.Add(n)
 	}
 }
 

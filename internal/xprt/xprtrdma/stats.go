@@ -16,6 +16,7 @@ type counters struct {
 	failedMarshal, emptySendctx                  atomic.Uint64
 	mrsRecycled, mrsOrphaned, mrsAllocated       atomic.Uint64
 	localInv, timeouts, retransmissions, cancels atomic.Uint64
+	remoteInv                                    atomic.Uint64
 }
 
 // reqCounters are written by the holder of a slot alone.
@@ -25,6 +26,7 @@ type reqCounters struct {
 	nomsg, pullup, fixup                 atomic.Uint64
 	totalRequest, totalReply, hardway    atomic.Uint64
 	readBytes, writeBytes                atomic.Uint64
+	regs, binds, regPages, invs, regTime atomic.Uint64
 }
 
 // CountRead and CountWrite count payload (mountstats, bytes).
@@ -59,11 +61,12 @@ func (q *Req) count() {
 
 // Counters reads all counters. They are not of one instant while calls run.
 func (x *Xprt) Counters() Counters {
-	var r [13]uint64
+	var r [18]uint64
 	for i := range x.reqs {
 		c := &x.reqs[i].stats
 		for k, v := range [...]*atomic.Uint64{&c.sends, &c.bytesSent, &c.readChunks, &c.writeChunks, &c.replyChunks,
-			&c.nomsg, &c.pullup, &c.fixup, &c.totalRequest, &c.totalReply, &c.hardway, &c.readBytes, &c.writeBytes} {
+			&c.nomsg, &c.pullup, &c.fixup, &c.totalRequest, &c.totalReply, &c.hardway, &c.readBytes, &c.writeBytes,
+			&c.regs, &c.binds, &c.regPages, &c.invs, &c.regTime} {
 			r[k] += v.Load()
 		}
 	}
@@ -100,6 +103,12 @@ func (x *Xprt) Counters() Counters {
 		{Name: "serverwritebytes", Value: r[12]},
 		{Name: "bytes_sent", Value: r[1]},
 		{Name: "bytes_received", Value: s.bytesRecv.Load()},
+		{Name: "registrations", Value: r[13]},
+		{Name: "mw_binds", Value: r[14]},
+		{Name: "pages_registered", Value: r[15]},
+		{Name: "invalidations", Value: r[16]},
+		{Name: "remote_invalidations", Value: s.remoteInv.Load()},
+		{Name: "registration_ns", Value: r[17] / uint64(sched.Nanosecond)},
 	}
 }
 

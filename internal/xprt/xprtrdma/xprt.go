@@ -16,11 +16,13 @@ import (
 
 // Xprt is a transport: its slots, and at most one connection (rpcrdma_xprt).
 type Xprt struct {
-	cfg  Config
-	s    *sched.Sched
-	attr verbs.DeviceAttr
-	pd   verbs.PD
-	reg  registrar
+	cfg   Config
+	s     *sched.Sched
+	attr  verbs.DeviceAttr
+	pd    verbs.PD
+	reg   registrar
+	async bool                  // nobody waits for invalidations
+	bind  func(*Req, *ep) error // of keys that are known only when the call is sent; else nil
 
 	// Slots. A caller that holds a unit of slotSem finds a slot on free.
 	reqs    []Req
@@ -64,8 +66,14 @@ func (x *Xprt) init() (err error) {
 	if x.pd, err = x.cfg.Device.AllocPD(); err != nil {
 		return err
 	}
-	if x.reg, err = newRegistrar(x); err != nil {
+	if x.reg, x.cfg.Mode, err = newRegistrar(x); err != nil {
 		return err
+	}
+	if w, ok := x.reg.(*windows); ok {
+		x.async = w.async
+		if w.typ == verbs.MWType1 {
+			x.bind = w.bind
+		}
 	}
 	x.connLock = x.s.NewMutex("the connection to " + x.cfg.Addr)
 	x.timer = newCallTimer(x)
@@ -88,6 +96,7 @@ func (x *Xprt) initSlots() error {
 	x.reqs = make([]Req, n)
 	x.free = make([]uint32, n)
 	buf := x.sendMR.Bytes()
+	pads := make([]byte, 4*n) // apart from Req: a device gets memory without pointers
 	for i := range x.reqs {
 		q := &x.reqs[i]
 		q.x, q.slot = x, uint32(i)
@@ -95,6 +104,7 @@ func (x *Xprt) initSlots() error {
 		q.send = buf[i*per : (i+1)*per : (i+1)*per]
 		q.sendAddr = x.sendMR.Addr() + uint64(i*per)
 		q.room = room
+		q.pad = pads[4*i : 4*i+4 : 4*i+4]
 		q.w.Init(x.s, "a reply")
 		q.w.SetWhat("a reply", q.describe)
 		q.sge[0].LKey = x.sendMR.LKey()
@@ -123,6 +133,9 @@ func (x *Xprt) seedXIDs(qpn uint32) {
 	}
 	x.seeded = true
 }
+
+// Mode is the registration mode in use, never Auto.
+func (x *Xprt) Mode() RegMode { return x.cfg.Mode }
 
 // Get takes a slot, waiting for one in order of arrival.
 func (x *Xprt) Get(ctx context.Context) (*Req, error) {
