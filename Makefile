@@ -4,10 +4,10 @@ SEED        ?= 1
 FUZZTIME    ?= 30s
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test vet lint race tree fuzz bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell vet lint race tree fuzz bench cover clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## print the reported-against-measured table of MAX_DATA_SEGS (segments)
 	@$(GO) run ./scenarios/cmd/nfsrdma run segments -seed $(SEED)
@@ -16,6 +16,15 @@ test: ## vet, every test on the embedded device, gofmt
 	$(GO) vet ./...
 	$(GO) test ./...
 	@test -z "$$(gofmt -l .)" || { echo "gofmt these:"; gofmt -l .; exit 1; }
+
+test-rxe: ## the device suites in a guest: rxe and siw of a real kernel, which is also the peer (Debian 12; the first run fetches packages)
+	@$(GO) run ./internal/guest test $(if $(SUITE),-suite $(SUITE))
+
+test-device: ## the device suites on this machine's own RDMA device: NFSRDMA_DEVICE=NAME make test-device
+	@$(GO) run ./internal/guest direct -dev "$(NFSRDMA_DEVICE)" $(if $(SUITE),-suite $(SUITE))
+
+guest-shell: ## a prompt in the guest, with DEV (rxe, siw or none)
+	@$(GO) run ./internal/guest shell -dev $(or $(DEV),rxe)
 
 lint: ## staticcheck
 	$(GO) run $(STATICCHECK) ./...

@@ -4,6 +4,8 @@
 //	guest setup                    fetch and build what a guest needs
 //	guest exec [flags] PROG ARG... run a program in a guest; its output and exit status are ours
 //	guest shell [flags]            a prompt in a guest
+//	guest test [flags]             the suites of suites.go on each device, and a summary
+//	guest direct -dev NAME         the suites of a device, on this machine's own device NAME
 //
 // # What a guest is
 //

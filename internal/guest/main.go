@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -15,6 +16,8 @@ import (
 const usage = `usage: guest setup
        guest exec   [-dev rxe|siw|none] [-timeout D] [-mem MiB] [-kernel-nfsd] PROGRAM [ARG...]
        guest shell  [-dev rxe|siw|none] [-mem MiB]
+       guest test   [-dev rxe,siw] [-suite A,B] [-run REGEXP] [-v]
+       guest direct -dev NAME [-suite A,B] [-run REGEXP] [-v]
 `
 
 // exitStatus is an error that only carries the exit status to return.
@@ -70,6 +73,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return shell(ctx, *dev, *mem)
+	case "test", "direct":
+		o := testOptions{out: out}
+		fs.StringVar(&o.run, "run", "", "")
+		fs.BoolVar(&o.verbose, "v", false, "")
+		names := fs.String("suite", "", "")
+		if err := parse(fs, args, 0); err != nil {
+			return err
+		}
+		o.suites = list(*names)
+		if cmd == "direct" {
+			return testDirect(ctx, *dev, o)
+		}
+		return testGuests(ctx, list(*dev), o)
 	}
 	return fmt.Errorf("unknown command %q\n%s", cmd, usage)
 }
@@ -83,4 +99,8 @@ func parse(fs *flag.FlagSet, args []string, want int) error {
 		return fmt.Errorf("%s: %d arguments\n%s", fs.Name(), n, usage)
 	}
 	return nil
+}
+
+func list(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
