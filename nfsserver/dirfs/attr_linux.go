@@ -66,7 +66,7 @@ func (fs *FS) Attr(ctx context.Context, id vfs.ID, a *vfs.Attr) error {
 		return err
 	}
 	var h handle
-	if err := fs.open(ctx, n, false, &h); err != nil {
+	if err := fs.open(n, false, &h); err != nil {
 		return vfsErr(err)
 	}
 	h.close()
@@ -88,26 +88,35 @@ func (fs *FS) SetAttr(ctx context.Context, id vfs.ID, s *vfs.SetAttr, guard *vfs
 	if err != nil {
 		return err
 	}
+	var h handle
+	changed, err := fs.setAttrOf(n, s, guard, w, &h)
+	if err == nil && changed {
+		err = fs.syncMeta(n.typ, h.fd)
+	}
+	h.close()
+	return vfsErr(err)
+}
+
+// setAttrOf says whether anything changed. The caller closes h.
+func (fs *FS) setAttrOf(n *node, s *vfs.SetAttr, guard *vfs.Time, w *vfs.WCC, h *handle) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var h handle
-	if err := fs.open(ctx, n, false, &h); err != nil {
-		return vfsErr(err)
+	if err := fs.open(n, false, h); err != nil {
+		return false, err
 	}
-	defer h.close()
-	n.before(&h, w)
+	n.before(h, w)
 	if guard != nil && *guard != timeOf(h.st.Ctime) {
-		return vfs.ErrNotSync
+		return false, vfs.ErrNotSync
 	}
 	if s == nil || *s == (vfs.SetAttr{}) {
-		return nil
+		return false, nil
 	}
 	if err := fs.checkSetAttr(n.typ, s); err != nil {
-		return err
+		return false, err
 	}
-	err = fs.setAttr(ctx, n, &h, s)
+	err := fs.setAttr(n, h, s)
 	n.after(h.fd, w)
-	return vfsErr(err)
+	return true, err
 }
 
 func (fs *FS) checkSetAttr(typ vfs.Type, s *vfs.SetAttr) error {
@@ -127,7 +136,7 @@ func (fs *FS) checkSetAttr(typ vfs.Type, s *vfs.SetAttr) error {
 	return nil
 }
 
-func (fs *FS) setAttr(ctx context.Context, n *node, h *handle, s *vfs.SetAttr) error {
+func (fs *FS) setAttr(n *node, h *handle, s *vfs.SetAttr) error {
 	if s.SetSize {
 		if err := fs.truncate(n, h, s.Size); err != nil {
 			return err
@@ -142,21 +151,17 @@ func (fs *FS) setAttr(ctx context.Context, n *node, h *handle, s *vfs.SetAttr) e
 			return err
 		}
 	}
-	if err := fs.setTimes(h, s); err != nil {
-		return err
-	}
-	return fs.syncMeta(n.typ, h.fd)
+	return fs.setTimes(h, s)
 }
 
 // truncate sets the size through the file that is open for data, or becomes so.
 func (fs *FS) truncate(n *node, h *handle, size uint64) error {
 	f := fs.cache.get(n, true)
 	if f == nil {
-		fd, err := fs.reopen(h.fd, unix.O_RDWR)
-		if err != nil {
+		var err error
+		if f, err = fs.openData(n, h, true); err != nil {
 			return err
 		}
-		f = fs.cache.put(n, fd, true)
 	}
 	defer fs.cache.release(f)
 	return retry(func() error { return unix.Ftruncate(f.fd, int64(size)) })

@@ -99,7 +99,7 @@ func (fs *FS) checkObject(o *object) error {
 	return fs.checkSetAttr(o.typ, &o.set)
 }
 
-func (fs *FS) makeIn(ctx context.Context, dir vfs.ID, name string, mode vfs.CreateMode, o *object, a *vfs.Attr, w *vfs.WCC) error {
+func (fs *FS) makeIn(ctx context.Context, dir vfs.ID, name string, mode vfs.CreateMode, o *object, a *vfs.Attr, w *vfs.WCC) (err error) {
 	if w != nil {
 		*w = vfs.WCC{}
 	}
@@ -107,12 +107,20 @@ func (fs *FS) makeIn(ctx context.Context, dir vfs.ID, name string, mode vfs.Crea
 		return err
 	}
 	defer fs.exit()
-	var d handle
+	var d, h handle
 	n, err := fs.dirToChange(ctx, dir, &d, w)
 	if err != nil {
 		return err
 	}
-	defer doneDir(n, &d)
+	changed := false
+	// Last of all, what was made or truncated is made durable itself.
+	defer func() {
+		if h.owned && err == nil {
+			err = vfsErr(fs.syncMeta(o.typ, h.fd))
+		}
+		h.close()
+	}()
+	defer fs.doneDir(n, &d, &changed, &err, w)
 	if err := fs.checkName(name); err != nil {
 		return err
 	}
@@ -121,7 +129,6 @@ func (fs *FS) makeIn(ctx context.Context, dir vfs.ID, name string, mode vfs.Crea
 	}
 	if err := fs.checkObject(o); err != nil {
 		// That the name exists is the better answer, except to what is never right.
-		var h handle
 		if err == vfs.ErrBadType || fs.child(d.fd, name, &h) != nil {
 			return err
 		}
@@ -129,32 +136,27 @@ func (fs *FS) makeIn(ctx context.Context, dir vfs.ID, name string, mode vfs.Crea
 		if mode == vfs.Guarded {
 			return vfs.ErrExist
 		}
-		return fs.createOver(n, &d, name, o, a)
+		return fs.createOver(n, &d, name, o, &h, a)
 	}
-	err = fs.make(n, &d, name, o, a)
+	err = fs.make(n, &d, name, o, &h, a)
 	if err == unix.EEXIST && mode != vfs.Guarded { //nolint:errorlint // a bare errno
-		return fs.createOver(n, &d, name, o, a)
+		return fs.createOver(n, &d, name, o, &h, a)
 	}
-	if err != nil {
-		return vfsErr(err)
-	}
-	return fs.dirChanged(n, &d, w)
+	changed = err == nil
+	return vfsErr(err)
 }
 
-// make adds a new object to d, with the rights of nobody until all attributes are set.
-func (fs *FS) make(dir *node, d *handle, name string, o *object, a *vfs.Attr) error {
-	var h handle
+// make adds a new object to d, with rights for the process alone until all attributes are set.
+func (fs *FS) make(dir *node, d *handle, name string, o *object, h *handle, a *vfs.Attr) error {
+	data := -1
 	var err error
 	switch o.typ {
 	case vfs.Regular:
 		const flags = unix.O_CREAT | unix.O_EXCL | unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
 		err = retry(func() (err error) {
-			h.fd, err = unix.Openat(d.fd, name, flags, 0o600)
+			data, err = unix.Openat(d.fd, name, flags, 0o600)
 			return err
 		})
-		if err == nil {
-			err = fs.stat(&h)
-		}
 	case vfs.Directory:
 		err = unix.Mkdirat(d.fd, name, 0o700)
 	case vfs.Symlink:
@@ -165,29 +167,15 @@ func (fs *FS) make(dir *node, d *handle, name string, o *object, a *vfs.Attr) er
 	if err != nil {
 		return err
 	}
-	if o.typ != vfs.Regular {
-		if err := fs.child(d.fd, name, &h); err != nil {
-			return err
-		}
-		if h.typ() != o.typ { // somebody was faster
-			h.close()
-			return unix.EEXIST
-		}
-	}
-	n, err := fs.finish(dir, &h, name, o, a)
+	n, err := fs.finish(dir, d, name, o, data, h, a)
 	if err != nil {
-		flags := 0
-		if o.typ == vfs.Directory {
-			flags = unix.AT_REMOVEDIR
+		if data >= 0 {
+			_ = unix.Close(data)
 		}
-		_ = unix.Unlinkat(d.fd, name, flags)
-		h.close()
 		return err
 	}
-	if o.typ == vfs.Regular {
-		fs.cache.release(fs.cache.put(n, h.fd, true))
-	} else {
-		h.close()
+	if data >= 0 {
+		fs.cache.release(fs.cache.put(n, data, true))
 	}
 	return nil
 }
@@ -196,11 +184,41 @@ var fileType = map[vfs.Type]uint32{
 	vfs.Block: unix.S_IFBLK, vfs.Char: unix.S_IFCHR, vfs.FIFO: unix.S_IFIFO, vfs.Socket: unix.S_IFSOCK,
 }
 
-// finish gives a new object its attributes and its node.
-func (fs *FS) finish(dir *node, h *handle, name string, o *object, a *vfs.Attr) (*node, error) {
+// finish gives a new object its attributes and its node, or takes its name away. data is open
+// for a regular file.
+func (fs *FS) finish(dir *node, d *handle, name string, o *object, data int, h *handle, a *vfs.Attr) (*node, error) {
+	if err := fs.child(d.fd, name, h); err != nil {
+		return nil, err
+	}
+	var st unix.Statx_t
+	if h.typ() != o.typ || data >= 0 && (statx(data, &st) != nil || st.Ino != h.st.Ino) {
+		h.close()
+		return nil, unix.EEXIST // somebody was faster
+	}
+	if err := fs.setNew(o, data, h); err != nil {
+		h.close()
+		flags := 0
+		if o.typ == vfs.Directory {
+			flags = unix.AT_REMOVEDIR
+		}
+		_ = unix.Unlinkat(d.fd, name, flags)
+		return nil, err
+	}
+	n := fs.know(h, dir, name)
+	if o.exclusive {
+		n.mu.Lock()
+		n.exclusive, n.verf = true, o.verf
+		n.mu.Unlock()
+	}
+	n.attr(&h.st, a)
+	return n, nil
+}
+
+// setNew sets the attributes of a new object, and takes them.
+func (fs *FS) setNew(o *object, data int, h *handle) error {
 	if o.set.SetSize && o.set.Size > 0 {
-		if err := unix.Ftruncate(h.fd, int64(o.set.Size)); err != nil {
-			return nil, err
+		if err := unix.Ftruncate(data, int64(o.set.Size)); err != nil {
+			return err
 		}
 	}
 	owner := o.set
@@ -212,7 +230,7 @@ func (fs *FS) finish(dir *node, h *handle, name string, o *object, a *vfs.Attr) 
 		err = nil // a group that the process is not in
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !h.isSymlink() {
 		mode := o.mode | uint32(h.st.Mode)&unix.S_ISGID // as inherited
@@ -220,56 +238,45 @@ func (fs *FS) finish(dir *node, h *handle, name string, o *object, a *vfs.Attr) 
 			mode = o.set.Mode
 		}
 		if err := fs.chmod(h, mode); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := fs.setTimes(h, &o.set); err != nil {
-		return nil, err
+		return err
 	}
-	if err := fs.syncMeta(o.typ, h.fd); err != nil {
-		return nil, err
-	}
-	if err := statx(h.fd, &h.st); err != nil {
-		return nil, err
-	}
-	n := fs.know(h, dir, name)
-	if o.exclusive {
-		n.mu.Lock() // of a file, after that of its directory
-		n.exclusive, n.verf = true, o.verf
-		n.mu.Unlock()
-	}
-	n.attr(&h.st, a)
-	return n, nil
+	return statx(h.fd, &h.st)
 }
 
-// createOver is Create of a name that exists.
-func (fs *FS) createOver(dir *node, d *handle, name string, o *object, a *vfs.Attr) error {
-	var h handle
-	if err := fs.child(d.fd, name, &h); err != nil {
+// createOver is Create of a name that exists. h is left open if its size changed.
+func (fs *FS) createOver(dir *node, d *handle, name string, o *object, h *handle, a *vfs.Attr) error {
+	if err := fs.child(d.fd, name, h); err != nil {
 		return hidden(err)
 	}
-	defer h.close()
+	keep := false
+	defer func() {
+		if !keep {
+			h.close()
+		}
+	}()
 	if h.typ() != vfs.Regular {
 		return vfs.ErrExist
 	}
-	n := fs.know(&h, dir, name)
+	n := fs.know(h, dir, name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case o.exclusive:
-		if !n.madeBy(&h, o) {
+		if !n.madeBy(h, o) {
 			return vfs.ErrExist
 		}
 	case o.set.SetSize && o.set.Size == 0:
-		if err := fs.truncate(n, &h, 0); err != nil {
-			return vfsErr(err)
-		}
-		if err := fs.syncMeta(vfs.Regular, h.fd); err != nil {
+		if err := fs.truncate(n, h, 0); err != nil {
 			return vfsErr(err)
 		}
 		if err := statx(h.fd, &h.st); err != nil {
 			return vfsErr(err)
 		}
+		keep = true
 	}
 	n.attr(&h.st, a)
 	return nil

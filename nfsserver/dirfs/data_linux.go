@@ -10,9 +10,9 @@ import (
 
 // openFile gives the open file of n, with a reference, and its attributes in h, whose
 // descriptor is closed. They are there also if n is no regular file.
-func (fs *FS) openFile(ctx context.Context, n *node, write bool, h *handle) (*file, error) {
+func (fs *FS) openFile(n *node, write bool, h *handle) (*file, error) {
 	f := fs.cache.get(n, write)
-	if err := fs.open(ctx, n, f != nil, h); err != nil {
+	if err := fs.open(n, f != nil, h); err != nil {
 		if f != nil {
 			fs.cache.release(f)
 		}
@@ -29,14 +29,18 @@ func (fs *FS) openFile(ctx context.Context, n *node, write bool, h *handle) (*fi
 	case write && fs.info.ReadOnly:
 		return nil, vfs.ErrReadOnly
 	}
+	return fs.openData(n, h, write)
+}
+
+// openData opens a regular file for data, with a reference.
+func (fs *FS) openData(n *node, h *handle, write bool) (*file, error) {
 	flags := unix.O_RDONLY
 	if write {
 		flags = unix.O_RDWR
 	}
 	fd, err := fs.reopen(h.fd, flags)
 	if write && err == unix.EACCES { //nolint:errorlint // a bare errno
-		fd, err = fs.reopen(h.fd, unix.O_WRONLY)
-		if err == nil {
+		if fd, err = fs.reopen(h.fd, unix.O_WRONLY); err == nil {
 			return &file{fd: fd, write: true, refs: 1}, nil // for this call alone, as READ cannot use it
 		}
 	}
@@ -57,7 +61,7 @@ func (fs *FS) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte, a *vf
 		return 0, false, err
 	}
 	var h handle
-	f, err := fs.openFile(ctx, n, false, &h)
+	f, err := fs.openFile(n, false, &h)
 	if err != nil {
 		return 0, false, vfsErr(err)
 	}
@@ -95,7 +99,7 @@ func (fs *FS) Write(ctx context.Context, id vfs.ID, off uint64, src []byte, stab
 	if err != nil {
 		return err
 	}
-	f, err := fs.write(ctx, n, off, src, w)
+	f, err := fs.write(n, off, src, w)
 	if f == nil {
 		return vfsErr(err)
 	}
@@ -107,11 +111,11 @@ func (fs *FS) Write(ctx context.Context, id vfs.ID, off uint64, src []byte, stab
 }
 
 // write returns the file too if it was opened.
-func (fs *FS) write(ctx context.Context, n *node, off uint64, src []byte, w *vfs.WCC) (*file, error) {
+func (fs *FS) write(n *node, off uint64, src []byte, w *vfs.WCC) (*file, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var h handle
-	f, err := fs.openFile(ctx, n, true, &h)
+	f, err := fs.openFile(n, true, &h)
 	if h.st.Mask != 0 {
 		n.before(&h, w)
 	}
@@ -155,9 +159,9 @@ func (fs *FS) Commit(ctx context.Context, id vfs.ID, _, _ uint64, w *vfs.WCC) er
 		return err
 	}
 	var h handle
-	f, err := fs.openFile(ctx, n, false, &h)
+	f, err := fs.openFile(n, false, &h)
 	if err == unix.EACCES { //nolint:errorlint // a bare errno
-		f, err = fs.openFile(ctx, n, true, &h)
+		f, err = fs.openFile(n, true, &h)
 	}
 	if h.st.Mask != 0 {
 		n.before(&h, w)

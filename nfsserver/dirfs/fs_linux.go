@@ -116,7 +116,7 @@ func (fs *FS) openRoot(root string) (err error) {
 	if fd, err := fs.reopen(fs.rootPath, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
 		fs.rootDir = fd
 	}
-	h := handle{fd: fs.rootPath, keep: true}
+	h := handle{fd: fs.rootPath}
 	if err := statx(h.fd, &h.st); err != nil {
 		return err
 	}

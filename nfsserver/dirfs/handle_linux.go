@@ -11,16 +11,16 @@ import (
 // A handle is an object that a call has found below the root, with its
 // attributes. The call that opened it closes it.
 type handle struct {
-	fd   int // O_PATH
-	keep bool
-	st   unix.Statx_t
+	fd    int  // O_PATH
+	owned bool // fd is to be closed
+	st    unix.Statx_t
 }
 
 func (h *handle) close() {
-	if !h.keep && h.fd >= 0 {
+	if h.owned {
 		_ = unix.Close(h.fd)
 	}
-	h.fd = -1
+	h.owned = false
 }
 
 func (h *handle) isDir() bool     { return h.st.Mode&unix.S_IFMT == unix.S_IFDIR }
@@ -65,7 +65,6 @@ func devOf(st *unix.Statx_t) uint64 { return unix.Mkdev(st.Dev_major, st.Dev_min
 
 // below opens a path relative to dir, without leaving dir.
 func (fs *FS) below(dir int, path []byte, h *handle) (err error) {
-	h.keep = false
 	if fs.noOpenat2 {
 		h.fd, err = fs.stepwise(dir, path)
 	} else {
@@ -74,6 +73,7 @@ func (fs *FS) below(dir int, path []byte, h *handle) (err error) {
 	if err != nil {
 		return err
 	}
+	h.owned = true
 	if err := fs.stat(h); err != nil {
 		h.close()
 		return err
@@ -83,7 +83,7 @@ func (fs *FS) below(dir int, path []byte, h *handle) (err error) {
 
 // stepwise is below for kernels before 5.6. It changes path.
 func (fs *FS) stepwise(dir int, path []byte) (int, error) {
-	cur := handle{fd: dir, keep: true}
+	cur := handle{fd: dir}
 	defer cur.close()
 	start := 0
 	for i, b := range path {
@@ -108,6 +108,7 @@ func (fs *FS) stepwise(dir int, path []byte) (int, error) {
 		if b == 0 {
 			return next.fd, nil
 		}
+		next.owned = true
 		if err := fs.stat(&next); err != nil {
 			next.close()
 			return -1, err

@@ -38,7 +38,7 @@ func (fs *FS) openDir(ctx context.Context, id vfs.ID, h *handle) (*node, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := fs.open(ctx, n, false, h); err != nil {
+	if err := fs.open(n, false, h); err != nil {
 		return nil, vfsErr(err)
 	}
 	if n.typ != vfs.Directory {
@@ -71,7 +71,7 @@ func (fs *FS) Lookup(ctx context.Context, dir vfs.ID, name string, a *vfs.Attr) 
 	case "..":
 		var h handle
 		p := fs.parent(n)
-		if err := fs.open(ctx, p, false, &h); err != nil {
+		if err := fs.open(p, false, &h); err != nil {
 			return vfsErr(err)
 		}
 		h.close()
@@ -79,12 +79,23 @@ func (fs *FS) Lookup(ctx context.Context, dir vfs.ID, name string, a *vfs.Attr) 
 		return nil
 	}
 	var h handle
-	if err := fs.child(d.fd, name, &h); err != nil {
+	c, err := fs.childNode(n, d.fd, name, &h)
+	if err != nil {
 		return hidden(err)
 	}
-	defer h.close()
-	fs.know(&h, n, name).attr(&h.st, a)
+	c.attr(&h.st, a)
 	return nil
+}
+
+// childNode finds a name in a directory, and closes h, where its attributes are.
+func (fs *FS) childNode(dir *node, fd int, name string, h *handle) (*node, error) {
+	dir.mu.RLock()
+	defer dir.mu.RUnlock()
+	if err := fs.child(fd, name, h); err != nil {
+		return nil, err
+	}
+	defer h.close()
+	return fs.know(h, dir, name), nil
 }
 
 // parent is the directory that holds n, a directory that was just opened.
@@ -106,7 +117,7 @@ func (fs *FS) ReadLink(ctx context.Context, id vfs.ID) (string, error) {
 		return "", err
 	}
 	var h handle
-	if err := fs.open(ctx, n, false, &h); err != nil {
+	if err := fs.open(n, false, &h); err != nil {
 		return "", vfsErr(err)
 	}
 	defer h.close()
@@ -125,7 +136,7 @@ func (fs *FS) dirToChange(ctx context.Context, id vfs.ID, h *handle, w *vfs.WCC)
 		return nil, err
 	}
 	n.mu.Lock()
-	if err := fs.openToChange(ctx, n, h, w); err != nil {
+	if err := fs.openToChange(n, h, w); err != nil {
 		n.mu.Unlock()
 		return nil, err
 	}
@@ -133,8 +144,8 @@ func (fs *FS) dirToChange(ctx context.Context, id vfs.ID, h *handle, w *vfs.WCC)
 }
 
 // openToChange is dirToChange of a node that is locked.
-func (fs *FS) openToChange(ctx context.Context, n *node, h *handle, w *vfs.WCC) error {
-	if err := fs.open(ctx, n, false, h); err != nil {
+func (fs *FS) openToChange(n *node, h *handle, w *vfs.WCC) error {
+	if err := fs.open(n, false, h); err != nil {
 		return vfsErr(err)
 	}
 	n.before(h, w)
@@ -149,16 +160,17 @@ func (fs *FS) openToChange(ctx context.Context, n *node, h *handle, w *vfs.WCC) 
 	return nil
 }
 
-func doneDir(n *node, h *handle) {
-	h.close()
+// doneDir ends what dirToChange began. If names changed, that is made durable, outside the lock so
+// that changes of several threads go to disk together.
+func (fs *FS) doneDir(n *node, h *handle, changed *bool, err *error, w *vfs.WCC) {
+	if *changed {
+		n.after(h.fd, w)
+	}
 	n.mu.Unlock()
-}
-
-// dirChanged ends a change of the names in n: it is durable, and w says so.
-func (fs *FS) dirChanged(n *node, h *handle, w *vfs.WCC) error {
-	err := fs.syncMeta(vfs.Directory, h.fd)
-	n.after(h.fd, w)
-	return vfsErr(err)
+	if *changed && *err == nil {
+		*err = vfsErr(fs.syncMeta(vfs.Directory, h.fd))
+	}
+	h.close()
 }
 
 // Remove takes away a name that is not a directory.
@@ -171,7 +183,7 @@ func (fs *FS) Rmdir(ctx context.Context, dir vfs.ID, name string, w *vfs.WCC) er
 	return fs.remove(ctx, dir, name, true, w)
 }
 
-func (fs *FS) remove(ctx context.Context, dir vfs.ID, name string, rmdir bool, w *vfs.WCC) error {
+func (fs *FS) remove(ctx context.Context, dir vfs.ID, name string, rmdir bool, w *vfs.WCC) (err error) {
 	if w != nil {
 		*w = vfs.WCC{}
 	}
@@ -184,7 +196,8 @@ func (fs *FS) remove(ctx context.Context, dir vfs.ID, name string, rmdir bool, w
 	if err != nil {
 		return err
 	}
-	defer doneDir(n, &d)
+	changed := false
+	defer fs.doneDir(n, &d, &changed, &err, w)
 	if err := fs.checkName(name); err != nil {
 		return err
 	}
@@ -214,10 +227,8 @@ func (fs *FS) remove(ctx context.Context, dir vfs.ID, name string, rmdir bool, w
 	if rmdir && err == unix.EEXIST { //nolint:errorlint // a bare errno
 		err = vfs.ErrNotEmpty
 	}
-	if err != nil {
-		return vfsErr(err)
-	}
-	return fs.dirChanged(n, &d, w)
+	changed = err == nil
+	return vfsErr(err)
 }
 
 // lastName says whether an object has lost its last name.
@@ -227,7 +238,7 @@ func lastName(h *handle) bool {
 }
 
 // Link adds a name for a file that is not a directory.
-func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr, w *vfs.WCC) error {
+func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr, w *vfs.WCC) (err error) {
 	if w != nil {
 		*w = vfs.WCC{}
 	}
@@ -240,7 +251,8 @@ func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr
 	if err != nil {
 		return err
 	}
-	defer doneDir(dn, &d)
+	changed := false
+	defer fs.doneDir(dn, &d, &changed, &err, w)
 	n, err := fs.node(ctx, id)
 	switch {
 	case err != nil:
@@ -250,7 +262,7 @@ func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := fs.open(ctx, n, false, &h); err != nil {
+	if err := fs.open(n, false, &h); err != nil {
 		return vfsErr(err)
 	}
 	defer h.close()
@@ -268,6 +280,7 @@ func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr
 	if err != nil {
 		return vfsErr(err)
 	}
+	changed = true
 	fs.table.mu.Lock()
 	n.addPlace(dn, name)
 	fs.table.mu.Unlock()
@@ -275,5 +288,5 @@ func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr
 		return vfsErr(err)
 	}
 	n.attr(&h.st, a)
-	return fs.dirChanged(dn, &d, w)
+	return nil
 }

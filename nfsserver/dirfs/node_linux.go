@@ -33,9 +33,10 @@ type node struct {
 	ident ident
 	typ   vfs.Type
 
-	// mu makes changes and the attributes around them one step. Those of several
-	// nodes are taken in the order of their IDs.
-	mu        sync.Mutex
+	// mu makes changes and the attributes around them one step; of a directory, also what
+	// a name leads to and the note of it. Directories come before files, and
+	// directories in the order of their IDs.
+	mu        sync.RWMutex
 	exclusive bool   // made by an exclusive CREATE
 	verf      uint64 // of that
 
@@ -130,7 +131,8 @@ func (fs *FS) authentic(id vfs.ID) bool {
 	return fs.mac(id.Ino, uint32(id.Gen>>32)) == uint32(id.Gen)
 }
 
-// know gives the node of an object that was seen as name in dir; a nil dir is no name.
+// know gives the node of an object that was seen as name in dir; a nil dir is no name. The caller
+// holds what keeps calls of ours from moving the name: dir.mu or moves.
 func (fs *FS) know(h *handle, dir *node, name string) *node {
 	key := fs.identify(h)
 	t := &fs.table
@@ -145,6 +147,9 @@ func (fs *FS) know(h *handle, dir *node, name string) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n = t.byKey[key]; n == nil {
+		if old := t.byIno[key.inode()]; old != nil {
+			t.forget(old.ident) // its number is used again, so it is gone
+		}
 		n = &node{id: id, ident: key, typ: h.typ()}
 		t.byKey[key], t.byID[id], t.byIno[key.inode()] = n, n, n
 	}

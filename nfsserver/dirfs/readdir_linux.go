@@ -113,15 +113,14 @@ func (fs *FS) entryID(dir *node, d *handle, name string, ino uint64) (vfs.ID, bo
 		return id, true
 	}
 	var h handle
-	err := fs.child(d.fd, name, &h)
+	n, err := fs.childNode(dir, d.fd, name, &h)
 	switch {
 	case err == unix.EACCES: //nolint:errorlint // a bare errno
 		return vfs.ID{Ino: ino}, true // the number is all that may be known
 	case err != nil:
 		return vfs.ID{}, false
 	}
-	defer h.close()
-	return fs.know(&h, dir, name).id, true
+	return n.id, true
 }
 
 func (fs *FS) seen(dir *node, name string, key inode) (vfs.ID, bool) {

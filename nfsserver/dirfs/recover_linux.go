@@ -53,7 +53,7 @@ func (fs *FS) locate(fd int, h *handle) error {
 	if !ok {
 		return unix.ESTALE
 	}
-	dir, cur := fs.root, handle{fd: fs.rootPath, keep: true}
+	dir, cur := fs.root, handle{fd: fs.rootPath}
 	defer func() { cur.close() }()
 	for name := range strings.SplitSeq(rest, "/") {
 		if name == "" || isDot(name) {
@@ -67,7 +67,7 @@ func (fs *FS) locate(fd int, h *handle) error {
 		cur.close()
 		cur = next
 	}
-	*h, cur = cur, handle{fd: -1, keep: true}
+	*h, cur = cur, handle{}
 	return nil
 }
 
@@ -90,16 +90,8 @@ func (fs *FS) recover(ctx context.Context, id vfs.ID) (*node, error) {
 	if n := fs.table.get(id); n != nil {
 		return n, nil
 	}
-	if fd, err := fs.openHandle(id.Ino, uint32(id.Gen>>32)); err == nil {
-		var h handle
-		err := fs.locate(fd, &h)
-		_ = unix.Close(fd)
-		if err == nil {
-			h.close()
-		}
-		if n := fs.table.get(id); n != nil {
-			return n, nil
-		}
+	if n := fs.recoverByHandle(id); n != nil {
+		return n, nil
 	}
 	// Whatever our predecessor gave an ID to and was not moved since is known after one walk.
 	if !fs.walked && fs.opt.Key != nil {
@@ -114,6 +106,21 @@ func (fs *FS) recover(ctx context.Context, id vfs.ID) (*node, error) {
 	return nil, vfs.ErrStale
 }
 
+func (fs *FS) recoverByHandle(id vfs.ID) *node {
+	fs.moves.Lock()
+	defer fs.moves.Unlock()
+	fd, err := fs.openHandle(id.Ino, uint32(id.Gen>>32))
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	var h handle
+	if fs.locate(fd, &h) == nil {
+		h.close()
+	}
+	return fs.table.get(id)
+}
+
 // walk learns all names of the export. What cannot be read is left out.
 func (fs *FS) walk(ctx context.Context) error {
 	dirs := []*node{fs.root}
@@ -124,7 +131,7 @@ func (fs *FS) walk(ctx context.Context) error {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
 		var h handle
-		if fs.open(ctx, dir, false, &h) != nil {
+		if fs.open(dir, false, &h) != nil {
 			continue
 		}
 		_ = fs.entries(h.fd, 0, func(e *rawEntry) bool {
@@ -132,12 +139,9 @@ func (fs *FS) walk(ctx context.Context) error {
 				return true
 			}
 			var c handle
-			name := string(e.name)
-			if fs.child(h.fd, name, &c) == nil {
-				if n := fs.know(&c, dir, name); n.typ == vfs.Directory {
-					dirs = append(dirs, n)
-				}
-				c.close()
+			n, err := fs.childNode(dir, h.fd, string(e.name), &c)
+			if err == nil && n.typ == vfs.Directory {
+				dirs = append(dirs, n)
 			}
 			return true
 		})

@@ -23,36 +23,33 @@ func (fs *FS) Rename(ctx context.Context, from vfs.ID, fromName string, to vfs.I
 	fn, err := fs.node(ctx, from)
 	tn, err2 := fs.node(ctx, to)
 	var fd, td handle
+	defer fd.close()
+	defer td.close()
 	unlock := lockBoth(fn, tn)
-	defer unlock()
 	if err == nil {
-		err = fs.openToChange(ctx, fn, &fd, wfrom)
-		if err == nil {
-			defer fd.close()
-		}
+		err = fs.openToChange(fn, &fd, wfrom)
 	}
 	if err2 == nil {
-		err2 = fs.openToChange(ctx, tn, &td, wto)
-		if err2 == nil {
-			defer td.close()
-		}
+		err2 = fs.openToChange(tn, &td, wto)
 	}
 	if err == nil {
 		err = err2
 	}
-	if err != nil {
-		return err
+	moved := false
+	if err == nil {
+		moved, err = fs.rename(fn, &fd, fromName, tn, &td, toName)
 	}
-	moved, err := fs.rename(fn, &fd, fromName, tn, &td, toName)
-	if err != nil || !moved {
-		return vfsErr(err)
+	if moved {
+		fn.after(fd.fd, wfrom)
+		tn.after(td.fd, wto)
 	}
-	err = fs.syncMeta(vfs.Directory, fd.fd)
-	if err == nil && fn != tn {
-		err = fs.syncMeta(vfs.Directory, td.fd)
+	unlock()
+	if moved {
+		err = fs.syncMeta(vfs.Directory, fd.fd)
+		if err == nil && fn != tn {
+			err = fs.syncMeta(vfs.Directory, td.fd)
+		}
 	}
-	fn.after(fd.fd, wfrom)
-	tn.after(td.fd, wto)
 	return vfsErr(err)
 }
 

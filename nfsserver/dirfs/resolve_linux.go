@@ -41,7 +41,7 @@ func (fs *FS) path(n *node, buf *pathBuf) ([]byte, bool) {
 
 // open finds an object below the root. The caller closes h if there is no error.
 // pinned says that a descriptor keeps the number of n from being used again.
-func (fs *FS) open(ctx context.Context, n *node, pinned bool, h *handle) error {
+func (fs *FS) open(n *node, pinned bool, h *handle) error {
 	err := fs.try(n, pinned, h)
 	if err == nil || !gone(err) {
 		return err
@@ -65,7 +65,7 @@ func (fs *FS) open(ctx context.Context, n *node, pinned bool, h *handle) error {
 // try opens the newest path of n.
 func (fs *FS) try(n *node, pinned bool, h *handle) error {
 	if n == fs.root {
-		h.fd, h.keep = fs.rootPath, true
+		h.fd, h.owned = fs.rootPath, false
 		if err := fs.stat(h); err != nil {
 			return err
 		}
