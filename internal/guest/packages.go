@@ -16,7 +16,7 @@ var packages = []string{
 	"libibverbs-dev", "librdmacm-dev",
 	"busybox-static", "bash", "dash", "iproute2", "rdma-core", "ibverbs-utils", "rdmacm-utils", "ibverbs-providers",
 	"perftest", "nfs-common", "rpcbind", "fio", "tcpdump", "strace",
-	"libwrap0", "libblkid1", "libuuid1", "libtirpc3", // of rpc.mountd
+	"netbase", "libwrap0", "libblkid1", "libuuid1", "libtirpc3", // the last four of rpc.mountd
 }
 
 // ensurePackages installs what is missing.
