@@ -46,15 +46,18 @@ func (m *Mount) OpenFile(ctx context.Context, name string, flag int, perm fs.Fil
 
 func (m *Mount) open(ctx context.Context, name string, flag int, perm fs.FileMode) (node, error) {
 	writes := flag&(os.O_WRONLY|os.O_RDWR|os.O_TRUNC) != 0
-	n, err := node{}, error(nil)
-	if flag&os.O_EXCL == 0 || flag&os.O_CREATE == 0 {
-		n, err = m.resolve(ctx, name, true)
-	} else {
-		err = fs.ErrNotExist
+	if flag&os.O_EXCL != 0 && flag&os.O_CREATE != 0 {
+		dir, base, err := m.parent(ctx, name)
+		if err != nil {
+			return node{}, err
+		}
+		return m.create(ctx, dir, base, flag, perm)
 	}
+	n, err := m.resolve(ctx, name, true)
+	var not *missing
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0:
-		return m.create(ctx, name, flag, perm)
+	case errors.As(err, &not) && flag&os.O_CREATE != 0:
+		return m.create(ctx, not.dir, not.name, flag, perm)
 	case err != nil:
 		return n, err
 	case writes && n.attr.Type == nfs3.NF3DIR:
@@ -65,11 +68,7 @@ func (m *Mount) open(ctx context.Context, name string, flag int, perm fs.FileMod
 	return n, err
 }
 
-func (m *Mount) create(ctx context.Context, name string, flag int, perm fs.FileMode) (node, error) {
-	dir, base, err := m.parent(ctx, name)
-	if err != nil {
-		return node{}, err
-	}
+func (m *Mount) create(ctx context.Context, dir FH, base string, flag int, perm fs.FileMode) (node, error) {
 	how := CreateHow{Mode: nfs3.UNCHECKED, Attr: setMode(perm)}
 	if flag&os.O_EXCL != 0 {
 		how.Mode = nfs3.GUARDED

@@ -27,12 +27,31 @@ func clean(name string) string {
 	return name
 }
 
+// missing says that a directory does not have the last name of a path.
+type missing struct {
+	dir  FH
+	name string
+	err  error
+}
+
+func (e *missing) Error() string { return e.err.Error() }
+func (e *missing) Unwrap() error { return e.err }
+
 // resolve follows name from the root. follow says whether a symbolic link at its end is followed too.
 func (m *Mount) resolve(ctx context.Context, name string, follow bool) (node, error) {
+	n, known, err := m.walk(ctx, name, follow)
+	if err == nil && !known {
+		n.attr, err = m.GetAttr(ctx, n.fh)
+	}
+	return n, err
+}
+
+// walk is resolve without the attributes of what no LOOKUP told; known says that they are there. If only the last
+// name is not there the error is a *missing.
+func (m *Mount) walk(ctx context.Context, name string, follow bool) (_ node, known bool, _ error) {
 	stack := []node{{fh: m.root, attr: Fattr{Type: nfs3.NF3DIR}}}
 	left := strings.Split(name, "/")
 	links := 0
-	known := false // attributes of the top of the stack are the server's
 	for len(left) > 0 {
 		part := left[0]
 		left = left[1:]
@@ -46,35 +65,31 @@ func (m *Mount) resolve(ctx context.Context, name string, follow bool) (node, er
 			}
 			continue
 		}
-		n, err := m.child(ctx, stack[len(stack)-1].fh, part)
-		if err != nil {
-			return node{}, err
+		dir := stack[len(stack)-1].fh
+		n, err := m.child(ctx, dir, part)
+		switch {
+		case isNotExist(err) && len(left) == 0:
+			return node{}, false, &missing{dir, part, err}
+		case err != nil:
+			return node{}, false, err
 		}
 		if n.attr.Type != nfs3.NF3LNK || len(left) == 0 && !follow {
 			stack, known = append(stack, n), true
 			continue
 		}
 		if links++; links > maxSymlinks {
-			return node{}, ErrLoop
+			return node{}, false, ErrLoop
 		}
 		target, err := m.ReadLink(ctx, n.fh)
 		if err != nil {
-			return node{}, err
+			return node{}, false, err
 		}
 		if strings.HasPrefix(target, "/") {
 			stack, known = stack[:1], false
 		}
 		left = append(strings.Split(target, "/"), left...)
 	}
-	top := stack[len(stack)-1]
-	if !known {
-		a, err := m.GetAttr(ctx, top.fh)
-		if err != nil {
-			return node{}, err
-		}
-		top.attr = a
-	}
-	return top, nil
+	return stack[len(stack)-1], known, nil
 }
 
 // child looks a name up, with its attributes.
@@ -97,7 +112,7 @@ func (m *Mount) parent(ctx context.Context, name string) (dir FH, base string, e
 		return FH{}, "", fs.ErrInvalid
 	}
 	d, base := path.Split(name)
-	n, err := m.resolve(ctx, d, true)
+	n, _, err := m.walk(ctx, clean(d), true)
 	return n.fh, base, err
 }
 
