@@ -59,6 +59,14 @@ func TestDerive(t *testing.T) {
 		}
 		out = append(out, entry{c.name, d})
 	}
+	for _, s := range sequences {
+		c, err := s.cut(ops)
+		if err != nil {
+			c, err = s.cut(data)
+		}
+		require.NoError(t, err)
+		out = append(out, entry{"sequence, " + s.name, description{{"calls", c}}})
+	}
 	require.NoError(t, os.WriteFile(tableFile, []byte(tableHead+out.String()), 0o644))
 }
 
