@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/stream"
 	"example.org/nfsrdma/internal/xprt/xprtrdma"
+	"example.org/nfsrdma/internal/xprt/xprttcp"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -50,6 +52,38 @@ const (
 	BadReplyDrop = xprtrdma.BadReplyDrop
 )
 
+// Proto is the transport of a mount (mount option proto).
+type Proto uint8
+
+// The transports. Over TCP, what is about RDMA in Config and Negotiated has no meaning.
+const (
+	RDMA Proto = iota
+	TCP
+)
+
+var protoNames = [...]string{"rdma", "tcp"}
+
+func (p Proto) String() string {
+	if int(p) < len(protoNames) {
+		return protoNames[p]
+	}
+	return fmt.Sprintf("Proto(%d)", uint8(p))
+}
+
+// MarshalText gives the name of the transport.
+func (p Proto) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText takes the name of a transport.
+func (p *Proto) UnmarshalText(b []byte) error {
+	for i, n := range protoNames {
+		if n == string(b) {
+			*p = Proto(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("transport %q: want one of %q", b, protoNames)
+}
+
 // Cred is the credential of all calls of a mount. The zero value is AUTH_SYS as root.
 type Cred struct {
 	None     bool // AUTH_NONE
@@ -60,10 +94,15 @@ type Cred struct {
 
 // Config says what to mount and how. A zero field has the default that it names.
 type Config struct {
-	Device verbs.Device // must be set; stays the caller's
-	Addr   string       // "server:20049"; must be set
+	Proto  Proto        // default RDMA
+	Device verbs.Device // must be set for RDMA; stays the caller's
+	Addr   string       // "server:20049", over TCP "server:2049"; must be set
 	Export string       // path that MOUNT is asked for; default "/"
 	Sched  *sched.Sched // default: live, the mount's own
+
+	MountAddr string         // "server:20048" where MOUNT is asked over TCP; default over the mount's own connection
+	Net       stream.Network // of TCP; default the machine's sockets, which need a live Sched
+	ResvPort  bool           // mount option resvport: TCP from a port below 1024, which takes a privilege
 
 	RegMode     RegMode // rdma_memreg_strategy; default Auto: FastReg where the device has it
 	RegFallback bool    // take what Linux does for a mode that the device lacks; default: that is an error
@@ -75,7 +114,7 @@ type Config struct {
 	WSize       int     // mount option wsize, likewise
 	InlineSend  int     // rdma_max_inline_write: 1024..65536 bytes, default 4096; rounded down to 1024
 	InlineRecv  int     // rdma_max_inline_read: likewise
-	Credits     int     // rdma_slot_table_entries: 1..16384, default 128
+	Credits     int     // rdma_slot_table_entries, over TCP tcp_slot_table_entries: 1..16384, default 128
 	SQDepth     int     // send queue entries; default what Credits calls need
 	IRD         int     // RDMA READs of the server that are served at once; default what the device can
 	ORD         int     // RDMA READs of our own: NFS needs none; default 0
@@ -126,7 +165,10 @@ type knob struct {
 
 // setDefaults fills in defaults and checks bounds.
 func (c *Config) setDefaults() error {
-	if c.Device == nil {
+	if c.Proto > TCP {
+		return &ConfigError{"Proto", c.Proto, "RDMA or TCP"}
+	}
+	if c.Device == nil && c.Proto == RDMA {
 		return &ConfigError{"Device", nil, "set"}
 	}
 	if c.Addr == "" {
@@ -144,7 +186,10 @@ func (c *Config) setDefaults() error {
 	if c.Cred.Machine == "" {
 		c.Cred.Machine = "nfsrdma"
 	}
-	a := c.Device.Attr()
+	a := verbs.DeviceAttr{MaxQPWR: 1 << 16, MaxQPRdAtom: 255, MaxQPInitRdAtom: 255}
+	if c.Proto == RDMA {
+		a = c.Device.Attr()
+	}
 	const big = 1 << 30
 	for _, k := range []knob{
 		{"MaxDataSegs (RPCRDMA_MAX_DATA_SEGS)", &c.MaxDataSegs, 257, 1, 4096, "pages"},
@@ -195,6 +240,18 @@ func setDuration(d *time.Duration, def time.Duration) {
 		*d = def
 	}
 	*d = max(*d, 0)
+}
+
+func (c *Config) tcp() xprttcp.Config {
+	x := xprttcp.Config{
+		Sched: c.Sched, Net: c.Net, Addr: c.Addr, Resv: c.ResvPort, Slots: c.Credits,
+		Timeout: sched.FromStd(c.Timeout), Retrans: c.Retrans, Soft: c.Soft,
+		ReconnectMin: sched.FromStd(c.ReconnectMin), ReconnectMax: sched.FromStd(c.ReconnectMax),
+	}
+	if c.Trace != nil {
+		x.Trace, x.FormatCall, x.FormatReply = c.Trace, formatCall, formatReply
+	}
+	return x
 }
 
 func (c *Config) xprt() xprtrdma.Config {

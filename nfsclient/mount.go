@@ -11,6 +11,7 @@ import (
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xprt/clnt"
 	"example.org/nfsrdma/internal/xprt/xprtrdma"
+	"example.org/nfsrdma/internal/xprt/xprttcp"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -20,7 +21,8 @@ type Mount struct {
 	s     *sched.Sched
 	own   bool // s is the mount's
 	x     clnt.Xprt
-	rdma  *xprtrdma.Xprt // x, if that is what it is
+	rdma  *xprtrdma.Xprt // x is one of these
+	tcp   *xprttcp.Xprt
 	heads callHeads
 
 	root   FH
@@ -31,8 +33,8 @@ type Mount struct {
 	limits [2]string
 }
 
-// New connects to the server, mounts the export (MOUNT runs over the same connection), and asks
-// FSINFO for sizes.
+// New connects to the server, mounts the export (MOUNT runs over the same connection, unless Config.MountAddr is set),
+// and asks FSINFO for sizes.
 func New(ctx context.Context, cfg Config) (*Mount, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -50,15 +52,22 @@ func New(ctx context.Context, cfg Config) (*Mount, error) {
 }
 
 func (m *Mount) start(ctx context.Context) (err error) {
-	if m.rdma, err = xprtrdma.New(m.cfg.xprt()); err != nil {
-		return err
+	if m.cfg.Proto == TCP {
+		if m.tcp, err = xprttcp.New(m.cfg.tcp()); err != nil {
+			return err
+		}
+		m.x = m.tcp
+	} else {
+		if m.rdma, err = xprtrdma.New(m.cfg.xprt()); err != nil {
+			return err
+		}
+		m.x = rdmaXprt{m.rdma}
+		m.cfg.RegMode = m.rdma.Mode()
 	}
-	m.x = rdmaXprt{m.rdma}
-	m.cfg.RegMode = m.rdma.Mode()
 	if err = m.x.Connect(ctx); err != nil {
 		return err
 	}
-	if m.root, err = m.mnt(ctx); err != nil {
+	if err = m.withMountd(ctx, m.mnt); err != nil {
 		return err
 	}
 	if m.fsinfo, err = m.FSInfo(ctx, m.root); err != nil {
@@ -96,27 +105,59 @@ func lesser(asked int, knob string, fits int, fitsKnob string, server uint32, se
 	return max(n, 1), knob
 }
 
-func (m *Mount) mnt(ctx context.Context) (FH, error) {
-	q, err := m.getCall(ctx, m.heads.mount, uint32(mount3.MNT))
-	if err != nil {
-		return FH{}, err
+// withMountd lets f call the MOUNT program: over the mount's connection, or over one of its own.
+func (m *Mount) withMountd(ctx context.Context, f func(context.Context, clnt.Xprt) error) error {
+	if m.cfg.MountAddr == "" {
+		return f(ctx, m.x)
 	}
-	defer m.x.Put(q)
+	c := m.cfg.tcp()
+	c.Addr, c.Slots, c.Soft = m.cfg.MountAddr, 1, true
+	x, err := xprttcp.New(c)
+	if err != nil {
+		return err
+	}
+	if err = x.Connect(ctx); err == nil {
+		err = f(ctx, x)
+	}
+	return errors.Join(err, x.Close())
+}
+
+// mnt asks for the root.
+func (m *Mount) mnt(ctx context.Context, x clnt.Xprt) error {
+	q, err := getCall(ctx, x, m.heads.mount, uint32(mount3.MNT))
+	if err != nil {
+		return err
+	}
+	defer x.Put(q)
 	q.Msg = mount3.AppendPathArgs(q.Msg, &mount3.PathArgs{Path: []byte(m.cfg.Export)})
 	q.MaxReply = rpc.MaxReplyLen + 4 + 4 + nfs3.MaxFHLen + 4 + 4*mount3.MaxFlavors
 	body, err := m.do(ctx, q)
 	if err != nil {
-		return FH{}, failed("MNT", err)
+		return failed("MNT", err)
 	}
 	var res mount3.MntRes
 	if _, err := mount3.ConsumeMntRes(body, &res); err != nil {
-		return FH{}, fmt.Errorf("MNT: %w: %w", ErrBadReply, err)
+		return fmt.Errorf("MNT: %w: %w", ErrBadReply, err)
 	}
 	if res.Status != mount3.MNT3_OK {
 		// mountstat3 has the numbers of nfsstat3 for what both have.
-		return FH{}, &Error{Op: "MNT", Name: m.cfg.Export, Status: Status(res.Status)}
+		return &Error{Op: "MNT", Name: m.cfg.Export, Status: Status(res.Status)}
 	}
-	return res.FH, nil
+	m.root = res.FH
+	return nil
+}
+
+// umnt tells the server that the mount ends.
+func (m *Mount) umnt(ctx context.Context, x clnt.Xprt) error {
+	q, err := getCall(ctx, x, m.heads.mount, uint32(mount3.UMNT))
+	if err != nil {
+		return err
+	}
+	defer x.Put(q)
+	q.Msg = mount3.AppendPathArgs(q.Msg, &mount3.PathArgs{Path: []byte(m.cfg.Export)})
+	q.MaxReply = rpc.MaxReplyLen
+	_, err = m.do(ctx, q)
+	return err
 }
 
 // Root is the handle of the export's root.
@@ -130,8 +171,9 @@ func (m *Mount) WSize() int { return m.wsize }
 
 // Negotiated is what client and server agreed on.
 type Negotiated struct {
+	Proto                  Proto
 	InlineSend, InlineRecv int // thresholds in force, bytes
-	Credits                int // granted by the latest reply
+	Credits                int // granted by the latest reply; over TCP the slots
 	RemoteInvalidation     bool
 	PrivateData            bool // the server sent RFC 8797 private data
 	RegMode                RegMode
@@ -144,13 +186,17 @@ type Negotiated struct {
 
 // Negotiated tells of the present connection.
 func (m *Mount) Negotiated() Negotiated {
+	if m.tcp != nil {
+		return Negotiated{Proto: TCP, Credits: m.cfg.Credits, RSize: m.rsize, WSize: m.wsize,
+			RSizeLimit: m.limits[0], WSizeLimit: m.limits[1], LocalAddr: m.tcp.LocalAddr()}
+	}
 	c := m.rdma.Conn()
 	return Negotiated{InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, Credits: c.Credits,
 		RemoteInvalidation: c.RemoteInvalidation, PrivateData: c.PrivateData, RegMode: m.cfg.RegMode, IRD: c.IRD, ORD: c.ORD, SQDepth: c.SQDepth,
 		RSize: m.rsize, WSize: m.wsize, RSizeLimit: m.limits[0], WSizeLimit: m.limits[1], LocalAddr: c.LocalAddr}
 }
 
-// Counters are the mount's figures under the kernel's names (mountstats "xprt: rdma"), bytes
+// Counters are the mount's figures under the kernel's names (mountstats "xprt: rdma" or "tcp"), bytes
 // besides. They can be read after Close.
 func (m *Mount) Counters() []verbs.Counter { return m.x.Counters() }
 
@@ -160,13 +206,7 @@ func (m *Mount) Disconnect() { m.x.Disconnect() }
 
 // Unmount tells the server (UMNT) and closes.
 func (m *Mount) Unmount(ctx context.Context) error {
-	q, err := m.getCall(ctx, m.heads.mount, uint32(mount3.UMNT))
-	if err == nil {
-		q.Msg = mount3.AppendPathArgs(q.Msg, &mount3.PathArgs{Path: []byte(m.cfg.Export)})
-		q.MaxReply = rpc.MaxReplyLen
-		_, err = m.do(ctx, q)
-		m.x.Put(q)
-	}
+	err := m.withMountd(ctx, m.umnt)
 	return errors.Join(failed("UMNT", err), m.Close())
 }
 

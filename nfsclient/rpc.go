@@ -31,11 +31,11 @@ func newCallHeads(c *Cred) callHeads {
 
 // get takes a slot and writes the call header into it.
 func (m *Mount) get(ctx context.Context, proc nfs3.Proc) (*clnt.Call, error) {
-	return m.getCall(ctx, m.heads.nfs, uint32(proc))
+	return getCall(ctx, m.x, m.heads.nfs, uint32(proc))
 }
 
-func (m *Mount) getCall(ctx context.Context, head []byte, proc uint32) (*clnt.Call, error) {
-	q, err := m.x.Get(ctx)
+func getCall(ctx context.Context, x clnt.Xprt, head []byte, proc uint32) (*clnt.Call, error) {
+	q, err := x.Get(ctx)
 	if err != nil {
 		return nil, err
 	}

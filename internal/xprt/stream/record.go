@@ -64,6 +64,9 @@ func (r *Reader) Next() error {
 	return nil
 }
 
+// Restart lets the time that Stall allows begin anew, after a wait that was not the peer's fault.
+func (r *Reader) Restart() { r.armed = false }
+
 // mark reads the mark of a fragment.
 func (r *Reader) mark() error {
 	for r.w-r.r < rpc.RecordMarkLen {
