@@ -33,6 +33,7 @@ var allowed = []struct {
 	{"internal/link", []string{"internal/sched"}},
 	{"internal/xprt/", []string{"verbs", "internal/sched", "internal/rpcrdma", "internal/rpc", "internal/xdr", "internal/nfs3", "internal/xprt/"}},
 	{"verbs/softroce", []string{"verbs", "internal/sched", "internal/link"}},
+	{"verbs/rdmacore", []string{"verbs"}},
 	{"verbs/verbstest", []string{"verbs", "internal/sched"}},
 	{"verbs", nil},
 	{"nfsserver/vfs", nil},
@@ -46,6 +47,7 @@ var allowed = []struct {
 	{"fabric", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/"}},
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
 	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
+	{"internal/report", nil},
 	{"internal/arch", nil},
 	{"internal/guest", nil},
 }
