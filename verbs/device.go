@@ -60,6 +60,7 @@ const (
 	CapLocalDMAKey                      // PD.LocalDMAKey
 	CapGlobalKey                        // PD.GlobalKey (all-physical)
 	CapRNR                              // receiver-not-ready flow control; iWARP has none
+	CapSendWithInv                      // SEND_WITH_INV, without the rest of CapMemMgtExtensions too
 	CapFMR                              // fast memory regions: the device's PDs are FMRDomains
 )
 

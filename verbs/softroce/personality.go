@@ -13,7 +13,7 @@ type Personality struct {
 // every feature that the kernel or libibverbs offers.
 var RoCE = Personality{Name: "RoCE", Attr: verbs.DeviceAttr{
 	Vendor: "softroce", Part: "rxe-like", Transport: verbs.RoCE,
-	Caps: verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapMemWindow2B | verbs.CapLocalDMAKey |
+	Caps: verbs.CapMemMgtExtensions | verbs.CapSendWithInv | verbs.CapMemWindow1 | verbs.CapMemWindow2B | verbs.CapLocalDMAKey |
 		verbs.CapGlobalKey | verbs.CapRNR | verbs.CapFMR,
 	MaxQP: 65536, MaxQPWR: 1 << 20, MaxSGE: 32, MaxSGERd: 32, MaxInline: 1024,
 	MaxCQ: 65536, MaxCQE: 1 << 20, MaxMR: maxKeys / 2, MaxMRSize: 1 << 40, MaxPD: 65536,
@@ -28,7 +28,7 @@ var RoCE = Personality{Name: "RoCE", Attr: verbs.DeviceAttr{
 var MT25208 = Personality{Name: "MT25208", Attr: verbs.DeviceAttr{
 	Vendor: "Mellanox", Part: "MT25208", Transport: verbs.IB,
 	// Fast registration was measured on it in the report although the card offers FMR: assumed.
-	Caps:  verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey | verbs.CapRNR | verbs.CapFMR,
+	Caps:  verbs.CapMemMgtExtensions | verbs.CapSendWithInv | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey | verbs.CapRNR | verbs.CapFMR,
 	MaxQP: 64512, MaxQPWR: 16384, MaxSGE: 30, MaxSGERd: 30, MaxInline: 64,
 	MaxCQ: 65408, MaxCQE: 131071, MaxMR: maxKeys / 2, MaxMRSize: 1 << 40, MaxPD: 32768,
 	MaxSRQ: 960, MaxSRQWR: 16384, MaxMW: maxKeys / 2,
@@ -41,7 +41,7 @@ var MT25208 = Personality{Name: "MT25208", Attr: verbs.DeviceAttr{
 // The MTU is the DDP payload of one segment of Ethernet MTU 1500.
 var T310 = Personality{Name: "T310", Attr: verbs.DeviceAttr{
 	Vendor: "Chelsio", Part: "T310", Transport: verbs.IWARP,
-	Caps:  verbs.CapMemMgtExtensions | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey,
+	Caps:  verbs.CapMemMgtExtensions | verbs.CapSendWithInv | verbs.CapMemWindow1 | verbs.CapLocalDMAKey | verbs.CapGlobalKey,
 	MaxQP: 32736, MaxQPWR: 16384, MaxSGE: 4, MaxSGERd: 1, MaxInline: 96,
 	MaxCQ: 32767, MaxCQE: 8192 * 4, MaxMR: maxKeys / 2, MaxMRSize: 1 << 40, MaxPD: 32767,
 	MaxSRQ: 0, MaxSRQWR: 0, MaxMW: maxKeys / 2,

@@ -195,7 +195,7 @@ func (c *Conn) accept() error {
 	peer, _ := rpcrdma.ConsumePrivateData(c.id.Request().PrivateData)
 	c.sendMax = min(cfg.InlineSend, peer.RecvSize)
 	c.recvMax = min(cfg.InlineRecv, peer.SendSize)
-	canInv := !cfg.NoRemoteInvalidation && c.x.attr.Caps&verbs.CapMemMgtExtensions != 0
+	canInv := !cfg.NoRemoteInvalidation && c.x.attr.Caps&verbs.CapSendWithInv != 0
 	c.inv = canInv && peer.RemoteInvalidate
 	own := rpcrdma.PrivateData{RemoteInvalidate: canInv, SendSize: cfg.InlineSend, RecvSize: cfg.InlineRecv}
 	err := c.id.Accept(c.x.ctx, verbs.ConnParam{
@@ -307,6 +307,21 @@ func (c *Conn) Close() { c.becomeClosing(errClosedByUser) }
 
 var errClosedByUser = errors.New("closed by the server")
 
+// outstanding is the number of calls that have come and whose replies have not been posted. Those of which the
+// device still sends the reply count as long as any do.
+func (c *Conn) outstanding() int {
+	if !c.Ready() {
+		return 0
+	}
+	sending := 0
+	for i := range c.replies {
+		if c.replies[i].inFlight.Load() {
+			sending = 1
+		}
+	}
+	return max(int(c.n.recv.Load())-int(c.n.send.Load())-int(c.n.dropped.Load()), 0) + sending
+}
+
 // hold counts r as being with the threads; false if the connection ends.
 func (c *Conn) hold() bool {
 	c.busy.Add(1)
@@ -349,6 +364,10 @@ func (c *Conn) received(wc *verbs.WC) {
 	}
 	c.n.recv.Add(1)
 	r.reset(int(wc.ByteLen))
+	if c.x.draining.Load() {
+		r.Drop()
+		return
+	}
 	c.enqueue(r)
 }
 
