@@ -66,8 +66,9 @@ func (fs *FS) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte, a *vf
 		return 0, false, vfsErr(err)
 	}
 	defer fs.cache.release(f)
-	for got < len(dst) && off+uint64(got) < fs.info.MaxFileSize && off < fs.info.MaxFileSize {
-		k, err := unix.Pread(f.fd, dst[got:], int64(off)+int64(got))
+	want := dst[:min(uint64(len(dst)), fs.info.MaxFileSize-min(fs.info.MaxFileSize, off))]
+	for got < len(want) {
+		k, err := unix.Pread(f.fd, want[got:], int64(off)+int64(got))
 		if err == unix.EINTR { //nolint:errorlint // a bare errno
 			continue
 		}

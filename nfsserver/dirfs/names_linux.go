@@ -247,25 +247,27 @@ func (fs *FS) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr
 	}
 	defer fs.exit()
 	var d, h handle
+	n, err2 := fs.node(ctx, id)
 	dn, err := fs.dirToChange(ctx, dir, &d, w)
 	if err != nil {
 		return err
 	}
 	changed := false
 	defer fs.doneDir(dn, &d, &changed, &err, w)
-	n, err := fs.node(ctx, id)
 	switch {
-	case err != nil:
-		return err
-	case n.typ == vfs.Directory:
-		return vfs.ErrIsDir
+	case err2 != nil:
+		return err2
+	case n.typ != vfs.Directory: // directories are locked in an order, and only to say ErrIsDir
+		n.mu.Lock()
+		defer n.mu.Unlock()
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if err := fs.open(n, false, &h); err != nil {
 		return vfsErr(err)
 	}
 	defer h.close()
+	if n.typ == vfs.Directory {
+		return vfs.ErrIsDir
+	}
 	n.attr(&h.st, a)
 	if err := fs.checkName(name); err != nil {
 		return err

@@ -112,6 +112,10 @@ func (fs *FS) rename(from *node, fd *handle, fromName string, to *node, td *hand
 		if old = fs.identify(&dst); old == n.ident {
 			return false, nil // two names of one object: no action (RFC 1813 section 3.3.14)
 		}
+		// The kernel says ENOTEMPTY of a target that holds the source, whatever that is.
+		if dst.isDir() && !src.isDir() {
+			return false, vfs.ErrIsDir
+		}
 	}
 	fs.moves.RLock()
 	defer fs.moves.RUnlock()

@@ -41,9 +41,17 @@ func (fs *FS) path(n *node, buf *pathBuf) ([]byte, bool) {
 
 // open finds an object below the root. The caller closes h if there is no error.
 // pinned says that a descriptor keeps the number of n from being used again.
-func (fs *FS) open(n *node, pinned bool, h *handle) error {
-	err := fs.try(n, pinned, h)
-	if err == nil || !gone(err) {
+func (fs *FS) open(n *node, pinned bool, h *handle) (err error) {
+	err = fs.try(n, pinned, h)
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			h.st = unix.Statx_t{} // of whatever was found instead
+		}
+	}()
+	if !gone(err) {
 		return err
 	}
 	// A rename or removal of our own may stand between the kernel and the table.
