@@ -109,7 +109,7 @@ type known struct {
 }
 
 // newKnown takes those of list that compared wants.
-func newKnown(t *testing.T, list []difference, compared func(name, field string) bool) *known {
+func newKnown(t testing.TB, list []difference, compared func(name, field string) bool) *known {
 	t.Helper()
 	k := &known{compared, map[[2]string]*difference{}}
 	for i := range list {
@@ -128,7 +128,7 @@ func newKnown(t *testing.T, list []difference, compared func(name, field string)
 }
 
 // compare compares the fields of a case.
-func (k *known) compare(t *testing.T, name string, linux, ours description) {
+func (k *known) compare(t testing.TB, name string, linux, ours description) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, f := range slices.Concat(linux, ours) {
@@ -148,7 +148,7 @@ func (k *known) compare(t *testing.T, name string, linux, ours description) {
 }
 
 // wantAllSeen fails for differences that are there no more.
-func (k *known) wantAllSeen(t *testing.T) {
+func (k *known) wantAllSeen(t testing.TB) {
 	t.Helper()
 	for at, d := range k.left {
 		assert.Fail(t, "a listed difference is not there", "%s: %s: Linux %q, ours %q", at[0], at[1], d.linux, d.ours)
