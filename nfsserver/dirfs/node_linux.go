@@ -47,8 +47,9 @@ type node struct {
 	file *file // guarded by cache.mu
 }
 
-// maxPlaces bounds the names remembered of a file with many links.
-const maxPlaces = 8
+// maxPlaces bounds the names remembered of a file with many links. If all those go, the others serve
+// only after a look-up, or if its file handle leads to one.
+const maxPlaces = 1024
 
 // table holds the nodes. Its mutex is the innermost, and held for no system call.
 type table struct {

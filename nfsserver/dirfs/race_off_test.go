@@ -1,0 +1,5 @@
+//go:build !race
+
+package dirfs
+
+const raceEnabled = false
