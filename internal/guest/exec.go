@@ -56,8 +56,10 @@ func execCommand(ctx context.Context, out io.Writer, o execOptions) error {
 	}
 	m.steps = []step{{name: "1", argv: argv, timeout: o.timeout}}
 	h := &execHandler{out: out, status: -1}
-	if err := m.boot(ctx, h); err != nil {
-		return fmt.Errorf("%w; logs in %s\n%s", err, m.keepLogs(), m.consoleTail(30))
+	if err := m.boot(ctx, h); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		return fmt.Errorf("%w; logs in %s\n%s", err, m.keepLogs(), m.lastWords(30))
 	}
 	if trouble := kernelTrouble(filepath.Join(m.dir, "dmesg-1")); trouble != "" {
 		progress("the guest's kernel complained; logs in %s\n%s", m.keepLogs(), trouble)

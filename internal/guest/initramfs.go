@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 const initramfsRecipe = 1
@@ -233,6 +234,7 @@ func buildInitramfs(g *guest) (string, error) {
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
+	removeOld(g.dir, "*.cpio")
 	f, err := os.CreateTemp(g.dir, "building-*.cpio")
 	if err != nil {
 		return "", err
@@ -249,6 +251,16 @@ func buildInitramfs(g *guest) (string, error) {
 		return "", err
 	}
 	return name, os.Rename(f.Name(), name)
+}
+
+// removeOld removes files that no guest is booting from any more: those of an hour ago.
+func removeOld(dir, pattern string) {
+	files, _ := filepath.Glob(filepath.Join(dir, pattern))
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil && time.Since(st.ModTime()) > time.Hour {
+			_ = os.Remove(f)
+		}
+	}
 }
 
 // addShared puts large programs and their libraries into the kernel's directory, from where guests mount them at /opt/shared,

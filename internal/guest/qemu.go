@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -215,18 +216,36 @@ func runEmulator(ctx context.Context, args []string, in io.Reader, out, stderr i
 	return cmd.Run()
 }
 
-// consoleTail is what the kernel said last.
-func (m *machine) consoleTail(n int) string {
+// panicLine begins what the kernel has to say about its end.
+var panicLine = regexp.MustCompile(`Kernel panic|BUG: |Oops: |WARNING: |sysrq: `)
+
+// lastWords is the kernel's report of its end, n lines of it, or else the last n lines of the console.
+func (m *machine) lastWords(n int) string {
 	b, err := os.ReadFile(m.console())
-	if err != nil || len(b) == 0 {
+	if err != nil {
 		return ""
 	}
-	return tail(strings.ReplaceAll(string(b), "\r", ""), n)
+	text := strings.ReplaceAll(strings.TrimSpace(string(b)), "\r", "")
+	at := panicLine.FindStringIndex(text)
+	if at == nil {
+		return tail(text, n)
+	}
+	lines := strings.Split(text[strings.LastIndexByte(text[:at[0]], '\n')+1:], "\n")
+	return strings.Join(lines[:min(len(lines), n)], "\n")
 }
 
-// keepLogs moves the logs of a run into the cache and gives their directory.
+// keptLogs is how many runs' logs stay in the cache.
+const keptLogs = 30
+
+// keepLogs copies the logs of a run into the cache and gives their directory.
 func (m *machine) keepLogs() string {
-	dir := filepath.Join(m.g.cache, "logs", time.Now().Format("20060102-150405")+"-"+m.dev)
+	all := filepath.Join(m.g.cache, "logs")
+	if old, err := os.ReadDir(all); err == nil && len(old) >= keptLogs {
+		for _, d := range old[:len(old)-keptLogs+1] { // names begin with the time
+			_ = os.RemoveAll(filepath.Join(all, d.Name()))
+		}
+	}
+	dir := filepath.Join(all, time.Now().Format("20060102-150405")+"-"+m.dev)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return m.dir
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,33 @@ func TestKernelTrouble(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("[1] rdma_rxe: loaded\n[2] WARNING: CPU: 0 PID: 1 at x.c:1\n[3]  ? a\n[4] BUG: unable\n"), 0o644))
 	assert.Equal(t, "[2] WARNING: CPU: 0 PID: 1 at x.c:1\n[4] BUG: unable", kernelTrouble(file))
 	assert.Empty(t, kernelTrouble(file+"-none"))
+}
+
+func TestLastWords(t *testing.T) {
+	m := &machine{dir: t.TempDir()}
+	assert.Empty(t, m.lastWords(3))
+	require.NoError(t, os.WriteFile(m.console(), []byte("a\r\nb\r\nc\r\nd\r\n"), 0o644))
+	assert.Equal(t, "c\nd", m.lastWords(2))
+	require.NoError(t, os.WriteFile(m.console(), []byte("a\r\n[2] BUG: one\r\ntrace\r\nKernel panic\r\n"), 0o644))
+	assert.Equal(t, "[2] BUG: one\ntrace", m.lastWords(2))
+}
+
+func TestKeptLogsAreBounded(t *testing.T) {
+	g := &guest{cache: t.TempDir()}
+	for i := range keptLogs + 5 {
+		require.NoError(t, os.MkdirAll(filepath.Join(g.cache, "logs", fmt.Sprintf("2000-%02d", i)), 0o755))
+	}
+	m := &machine{g: g, dir: t.TempDir(), dev: "rxe"}
+	require.NoError(t, os.WriteFile(m.console(), []byte("x"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "dmesg-a"), []byte("y"), 0o644))
+	m.keepLogs()
+	left, err := os.ReadDir(filepath.Join(g.cache, "logs"))
+	require.NoError(t, err)
+	require.Len(t, left, keptLogs)
+	assert.Equal(t, "2000-06", left[0].Name())
+	last := filepath.Join(g.cache, "logs", left[len(left)-1].Name())
+	assert.FileExists(t, filepath.Join(last, "console.log"))
+	assert.FileExists(t, filepath.Join(last, "dmesg-a"))
 }
 
 func TestCheckDevice(t *testing.T) {

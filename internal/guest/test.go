@@ -217,7 +217,7 @@ func (h *suiteHandler) broke(first string, err error) {
 	}
 	h.cur.elapsed = time.Since(h.started)
 	text := err.Error()
-	if t := h.m.consoleTail(40); t != "" {
+	if t := h.m.lastWords(40); t != "" {
 		text += "\n" + t
 	}
 	h.cur.trouble = append(h.cur.trouble, text)
