@@ -4,25 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/stream"
 	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svctcp"
 	"example.org/nfsrdma/nfsserver/vfs"
 	"example.org/nfsrdma/verbs"
 )
 
 // Config is what New needs. Zero fields are the defaults, and cut to what the device can do.
 type Config struct {
-	Device verbs.Device // the owner closes it after the server
+	Device verbs.Device // the owner closes it after the server; nil: TCP only
 	Addr   string       // "host:port"; empty is the device's name and port 20049 (RFC 8267 section 6.3)
 	Sched  *sched.Sched // nil: live, owned by the server
+
+	// TCP has the addresses, "host:port", where NFS and MOUNT are served over TCP too, both at each.
+	TCP   []string
+	Net   stream.Network // of TCP; nil is the machine's sockets, which need a live Sched
+	Stall time.Duration  // how long a TCP record may take once it has begun, either way; 0 is a minute, negative for ever
 
 	Exports []Export // at least one
 	Threads int      // nfsd threads; 0 is 8
 
 	InlineSend int // largest inline reply, bytes; 0 is 4096. At least 1024, at most 256 KiB
 	InlineRecv int // largest inline call, bytes (max_req_size); 0 is 4096
-	Credits    int // granted to each connection (max_requests); 0 is 64
+	Credits    int // granted to each connection (max_requests), and calls of a TCP connection served at once; 0 is 64
 	IRD        int // RDMA READs of the peer that are served; 0 is none, since a client does not send any
 	ORD        int // RDMA READs outstanding a connection (max_outbound_read_requests); 0 is the device's limit
 	SQDepth    int // send queue, work requests; 0 is 4 a credit. The server of Linux 2.6.2x had 8 x 16 = 128
@@ -34,8 +42,8 @@ type Config struct {
 	RegisterSink bool
 	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
 
-	MaxConns      int // connections; more are rejected; 0 is 1024
-	PayloadMemory int // bytes of data of all connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads
+	MaxConns      int // connections of a transport; more are rejected; 0 is 1024
+	PayloadMemory int // bytes of data of a transport's connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads
 	DRCEntries    int // replies in the duplicate request cache, of all clients together; 0 is 16384, negative is none
 
 	RejectEmptyWriteChunk bool // answer a Write chunk without segments with ERR_CHUNK; RFC 8166 section 4.3.2.3 allows it
@@ -64,17 +72,21 @@ type Export struct {
 	AnonGID    uint32 // anongid; 0 is 65534
 }
 
-// Port is the port of NFS on RDMA.
-const Port = 20049
+// The usual ports: of NFS over RDMA, of NFS over TCP, and of MOUNT, which has none of its own.
+const (
+	Port      = 20049
+	PortTCP   = 2049
+	PortMount = 20048
+)
 
 // nobody is the anonymous user and group.
 const nobody = 65534
 
 func (c *Config) setDefaults() error {
-	if c.Device == nil {
-		return errors.New("nfsserver: no Device")
+	if c.Device == nil && len(c.TCP) == 0 {
+		return errors.New("nfsserver: no Device and no TCP address")
 	}
-	if c.Addr == "" {
+	if c.Addr == "" && c.Device != nil {
 		c.Addr = fmt.Sprintf("%s:%d", c.Device.Name(), Port)
 	}
 	c.Threads = max(orDefault(c.Threads, 8), 1)
@@ -117,7 +129,14 @@ func orDefault(v, def int) int {
 	return v
 }
 
-func (c *Config) transport() svcrdma.Config {
+func (c *Config) tcp() svctcp.Config {
+	return svctcp.Config{
+		Net: c.Net, Addrs: c.TCP, Slots: c.Credits, Inline: c.InlineSend, MaxPayload: c.MaxPayload,
+		MaxConns: c.MaxConns, PayloadMemory: c.PayloadMemory, Stall: sched.FromStd(c.Stall),
+	}
+}
+
+func (c *Config) rdma() svcrdma.Config {
 	return svcrdma.Config{
 		Device: c.Device, Addr: c.Addr,
 		InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, Credits: c.Credits,

@@ -20,7 +20,7 @@ func (t *thread) fsinfo(args, b []byte) ([]byte, bool) {
 }
 
 func (s *Server) limits(e *export, res *nfs3.FsinfoRes) {
-	most := uint32(s.x.Config().MaxPayload)
+	most := uint32(s.cfg.MaxPayload)
 	res.RtMax, res.RtPref, res.RtMult = most, most, 4096
 	res.WtMax, res.WtPref, res.WtMult = most, most, 4096
 	res.DtPref = most

@@ -45,7 +45,9 @@ func (t *thread) read(r svc.Request, args []byte) {
 		p.EndWithItem()
 	}
 	t.procs[nfs3.READ].Add(1)
-	if st != nfs3.NFS3_OK {
+	if st == nfs3.NFS3_OK {
+		t.readBytes.Add(uint64(res.Count))
+	} else {
 		t.countStatus(p.Msg)
 	}
 	p.Send(t.xt, r)

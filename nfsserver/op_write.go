@@ -71,6 +71,18 @@ func (t *thread) writeStart(r svc.Request, c *callState, args []byte) {
 	}
 }
 
+// writeDataAt finds the data of a WRITE call, of which msg has the first bytes.
+func writeDataAt(msg []byte) (pos int, count uint32, ok bool) {
+	var call rpc.Call
+	n, err := rpc.ConsumeCall(msg, &call)
+	if err != nil || call.Prog != nfs3.Program || call.Vers != nfs3.Version || nfs3.Proc(call.Proc) != nfs3.WRITE {
+		return 0, 0, false
+	}
+	var a nfs3.WriteArgs
+	count, used, err := nfs3.ConsumeWriteArgsHead(msg[n:], &a)
+	return n + used, count, err == nil
+}
+
 // writeSink gives the memory for the data. False: the call was answered, or waits for memory.
 func (t *thread) writeSink(r svc.Request, w *writeCall) ([]svc.Mem, bool) {
 	t.mem = t.mem[:0]
@@ -178,7 +190,9 @@ func (t *thread) writeReply(r svc.Request, e *export, st nfs3.Status, n uint32) 
 	e.wccData(&res.FileWcc, &t.wcc)
 	p.Msg = nfs3.AppendWriteRes(p.Msg, res)
 	t.procs[nfs3.WRITE].Add(1)
-	if st != nfs3.NFS3_OK {
+	if st == nfs3.NFS3_OK {
+		t.writeBytes.Add(uint64(n))
+	} else {
 		t.countStatus(p.Msg)
 	}
 	p.Send(t.xt, r)

@@ -5,6 +5,7 @@ import (
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svctcp"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -19,11 +20,13 @@ type counters struct {
 	drcHits, drcInProgress, drcMisses, drcEvicts atomic.Uint64
 	drcFull                                      atomic.Uint64
 	zeroCopyRead, zeroCopyWrite                  atomic.Uint64
+	readBytes, writeBytes                        atomic.Uint64
 }
 
 // Stats are counts since New.
 type Stats struct {
 	Transport svcrdma.Stats
+	TCP       svctcp.Stats
 
 	Procs     [nfs3.NumProcs]uint64 // calls executed, by procedure number
 	Mount     uint64                // calls of the MOUNT program
@@ -46,6 +49,7 @@ type Stats struct {
 	DRCEvictions       uint64 // replies that made room for others
 	DRCFull            uint64 // calls that ran uncached because all entries were running
 
+	ReadBytes, WriteBytes         uint64 // payload of READs and WRITEs that succeeded
 	ZeroCopyReads, ZeroCopyWrites uint64 // data moved from or to the file system's own memory
 	Threads                       int
 }
@@ -54,8 +58,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	n := &s.n
 	st := Stats{
-		Transport: s.x.Stats(),
-		Mount:     n.mount.Load(), NFSErrors: n.nfsErrors.Load(),
+		Mount: n.mount.Load(), NFSErrors: n.nfsErrors.Load(),
 		GarbageArgs: n.garbageArgs.Load(), BadRPC: n.badRPC.Load(), RPCMismatch: n.rpcMismatch.Load(),
 		AuthError: n.authError.Load(), ProgUnavail: n.progUnavail.Load(), ProgMismatch: n.progMismatch.Load(),
 		ProcUnavail: n.procUnavail.Load(), BadHandle: n.badHandle.Load(), StaleHandle: n.staleHandle.Load(),
@@ -65,8 +68,15 @@ func (s *Server) Stats() Stats {
 		ZeroCopyReads: n.zeroCopyRead.Load(), ZeroCopyWrites: n.zeroCopyWrite.Load(),
 		Threads: s.Threads(),
 	}
+	if s.x != nil {
+		st.Transport = s.x.Stats()
+	}
+	if s.tcp != nil {
+		st.TCP = s.tcp.Stats()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st.ReadBytes, st.WriteBytes = s.n.readBytes.Load(), s.n.writeBytes.Load()
 	for i := range st.Procs {
 		st.Procs[i] = s.endedProcs[i]
 		for _, t := range s.threads {
@@ -76,6 +86,8 @@ func (s *Server) Stats() Stats {
 	for _, t := range s.threads {
 		st.ZeroCopyReads += t.zeroCopyReads.Load()
 		st.ZeroCopyWrites += t.zeroCopyWrites.Load()
+		st.ReadBytes += t.readBytes.Load()
+		st.WriteBytes += t.writeBytes.Load()
 	}
 	return st
 }
@@ -130,11 +142,44 @@ func (st *Stats) Counters() []verbs.Counter {
 		{Name: "drc_full", Value: st.DRCFull},
 		{Name: "zero_copy_reads", Value: st.ZeroCopyReads},
 		{Name: "zero_copy_writes", Value: st.ZeroCopyWrites},
+		{Name: "nfs_read_bytes", Value: st.ReadBytes},
+		{Name: "nfs_write_bytes", Value: st.WriteBytes},
 		{Name: "threads", Value: uint64(st.Threads)},
 		{Name: "mount3", Value: st.Mount},
 	}
+	c = append(c, st.tcpCounters()...)
 	for p, v := range st.Procs {
 		c = append(c, verbs.Counter{Name: "nfs3_" + nfs3.Proc(p).String(), Value: v})
 	}
 	return c
+}
+
+// tcpCounters are the transport's over TCP; none if it was not used.
+func (st *Stats) tcpCounters() []verbs.Counter {
+	t := &st.TCP
+	if t.Accepted+t.Rejected == 0 {
+		return nil
+	}
+	return []verbs.Counter{
+		{Name: "tcp_recv", Value: t.Recv},
+		{Name: "tcp_recv_bytes", Value: t.RecvBytes},
+		{Name: "tcp_send", Value: t.Send},
+		{Name: "tcp_send_bytes", Value: t.SendBytes},
+		{Name: "tcp_writes", Value: t.Writes},
+		{Name: "tcp_pulls", Value: t.Pulls},
+		{Name: "tcp_slot_wait", Value: t.SlotWait},
+		{Name: "tcp_memory_wait", Value: t.MemoryWait},
+		{Name: "tcp_dropped", Value: t.Dropped},
+		{Name: "tcp_bad_too_long", Value: t.TooLong},
+		{Name: "tcp_bad_fragments", Value: t.Fragments},
+		{Name: "tcp_bad_truncated", Value: t.Truncated},
+		{Name: "tcp_bad_stalled", Value: t.Stalled},
+		{Name: "tcp_bad_short", Value: t.Short},
+		{Name: "tcp_bad_reverse", Value: t.Reverse},
+		{Name: "tcp_bad_item", Value: t.BadItem},
+		{Name: "tcp_conn_accepted", Value: t.Accepted},
+		{Name: "tcp_conn_rejected", Value: t.Rejected},
+		{Name: "tcp_conn_ended", Value: t.Ended},
+		{Name: "tcp_conn_open", Value: uint64(t.Open)},
+	}
 }

@@ -22,6 +22,7 @@ type thread struct {
 
 	procs                         [nfs3.NumProcs]atomic.Uint64
 	zeroCopyReads, zeroCopyWrites atomic.Uint64
+	readBytes, writeBytes         atomic.Uint64
 
 	call rpc.Call
 	sys  rpc.AuthSys

@@ -7,7 +7,9 @@ import (
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/xprt/svc"
 	"example.org/nfsrdma/internal/xprt/svcrdma"
+	"example.org/nfsrdma/internal/xprt/svctcp"
 )
 
 // traceConn makes a line of a connection's begin or end.
@@ -15,11 +17,23 @@ func (s *Server) traceConn(c *svcrdma.Conn, what string) {
 	s.cfg.Trace(s.cfg.Addr + " " + c.Peer() + " " + what)
 }
 
-// traceMsg makes a line of a message: addresses and direction, transport header, RPC header, arguments or
-// results of an NFS call.
-func (s *Server) traceMsg(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg []byte) {
+func (s *Server) traceTCPConn(c *svctcp.Conn, what string) {
+	s.cfg.Trace("tcp " + c.Peer() + " " + what)
+}
+
+func (s *Server) traceRDMA(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg []byte) {
+	s.traceMsg(s.cfg.Addr, r, out, h, msg)
+}
+
+func (s *Server) traceTCP(r *svctcp.Request, out bool, msg []byte) {
+	s.traceMsg("tcp", r, out, nil, msg)
+}
+
+// traceMsg makes a line of a message: addresses and direction, transport header if it has one, RPC header,
+// arguments or results of an NFS call.
+func (s *Server) traceMsg(at string, r svc.Request, out bool, h *rpcrdma.Header, msg []byte) {
 	var b strings.Builder
-	b.WriteString(s.cfg.Addr)
+	b.WriteString(at)
 	if out {
 		b.WriteString(" > ")
 	} else {
@@ -35,7 +49,8 @@ func (s *Server) traceMsg(r *svcrdma.Request, out bool, h *rpcrdma.Header, msg [
 	case out:
 		traceReply(&b, r.State().(*callState), msg)
 	default:
-		traceCall(&b, h, msg)
+		_, _, reduced := r.ReadChunk()
+		traceCall(&b, h, reduced, msg)
 	}
 	s.cfg.Trace(b.String())
 }
@@ -53,7 +68,7 @@ func traceReply(b *strings.Builder, c *callState, msg []byte) {
 	}
 }
 
-func traceCall(b *strings.Builder, h *rpcrdma.Header, msg []byte) {
+func traceCall(b *strings.Builder, h *rpcrdma.Header, reduced bool, msg []byte) {
 	var call rpc.Call
 	n, err := rpc.ConsumeCall(msg, &call)
 	if err != nil {
@@ -61,8 +76,8 @@ func traceCall(b *strings.Builder, h *rpcrdma.Header, msg []byte) {
 		return
 	}
 	b.WriteString(" | " + call.String())
-	reduced := false
 	if h != nil {
+		reduced = false // it is too early for the request to know
 		for i := range h.Reads {
 			reduced = reduced || h.Reads[i].Position != 0
 		}

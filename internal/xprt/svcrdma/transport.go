@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xprt/svc"
@@ -34,6 +35,8 @@ type Transport struct {
 	conns  []*Conn
 	ended  Stats
 	closed bool
+
+	draining atomic.Bool
 }
 
 // New listens. Calls are queued until a thread of the pool runs.
@@ -111,6 +114,24 @@ func (x *Transport) Conns() []*Conn {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.conns)
+}
+
+// Drain stops listening and begins no more calls: those that come are dropped.
+func (x *Transport) Drain() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.draining.Store(true)
+	_ = x.lis.Close()
+}
+
+// Outstanding is the number of calls that have come and are not answered.
+func (x *Transport) Outstanding() int {
+	n := 0
+	for _, c := range x.Conns() {
+		n += c.outstanding()
+	}
+	return n
 }
 
 // EndConns stops listening and begins to end all connections: no further call is answered.

@@ -11,8 +11,7 @@ import (
 	"example.org/nfsrdma/internal/xprt/svc"
 )
 
-// Transport listens and holds the connections. Its owner calls Shutdown, ends the threads, and then calls
-// Close.
+// Transport listens and holds the connections. Its owner calls Shutdown, and then ends the threads.
 type Transport struct {
 	cfg  Config
 	s    *sched.Sched
@@ -164,12 +163,6 @@ func (x *Transport) EndConns() {
 func (x *Transport) Shutdown() {
 	x.EndConns()
 	_ = x.tasks.Wait(sched.Cleanup)
-}
-
-// Close ends what is left. No thread may run any more.
-func (x *Transport) Close() error {
-	x.closeListeners()
-	return nil
 }
 
 var (
