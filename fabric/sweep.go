@@ -339,6 +339,9 @@ func (r *SweepResult) Failed() []SweepCell {
 // SweepFormats lists the formats of Write, which are also suffixes of files: text, csv, json, jsonl, bench, html.
 func SweepFormats() []string { return report.Formats() }
 
+// SweepFormat is the format of a file's suffix; it fails if the suffix says none.
+func SweepFormat(name string) (string, error) { return report.FormatOf(name) }
+
 // Write writes the results in one of SweepFormats. Equal results give equal bytes.
 func (r *SweepResult) Write(w io.Writer, format string) error {
 	return report.Write(w, format, r.Cells)

@@ -381,6 +381,15 @@ func distance(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
+// Field is the name of the field that the knob turns; it fails if there is none.
+func (k Knob) Field() (string, error) {
+	x, err := findKnob(sweepKnobs(), k.Name)
+	if err != nil {
+		return "", err
+	}
+	return x.name, nil
+}
+
 // KnobInfo describes a knob that sweeps can turn.
 type KnobInfo struct {
 	Name   string   // of the field in Params or Load, or Link.Field

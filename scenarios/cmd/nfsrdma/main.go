@@ -18,6 +18,8 @@ type cli struct {
 	List    listCmd    `cmd:"" help:"List the scenarios."`
 	Run     runCmd     `cmd:"" help:"Run a scenario, or all, and print reported against measured."`
 	Bench   benchCmd   `cmd:"" help:"Measure live throughput beside the bounds of this machine."`
+	Sweep   sweepCmd   `cmd:"" help:"Run all combinations of the values of knobs, in virtual time."`
+	Merge   mergeCmd   `cmd:"" help:"Join the results of a sweep's shards."`
 	Devices devicesCmd `cmd:"" help:"List the RDMA devices: those that softroce plays, and this machine's."`
 }
 
