@@ -79,9 +79,11 @@ func TestTCPFiles(t *testing.T) {
 			assert.Positive(t, st.TCP.Pulls)
 			assert.Equal(t, plain, st.ZeroCopyReads == 0)
 			assert.Equal(t, plain, st.ZeroCopyWrites == 0)
-			assert.Equal(t, st.TCP.Recv, st.TCP.Send)
 			assert.Equal(t, nfsclient.TCP, m.Negotiated().Proto)
 			require.NoError(t, m.Unmount(bg))
+			require.NoError(t, srv.Close())
+			st = srv.Stats()
+			assert.Equal(t, st.TCP.Recv, st.TCP.Send)
 		})
 	}
 }
