@@ -10,6 +10,7 @@ import (
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
+	"example.org/nfsrdma/verbs/rdmacore"
 	"example.org/nfsrdma/verbs/softroce"
 )
 
@@ -22,8 +23,6 @@ type devices struct {
 	addr           string            // of the server
 	net            *softroce.Network // nil: a device of rdma-core
 }
-
-var openDevice = func(string) (verbs.Device, error) { return nil, verbs.ErrUnsupported }
 
 // nextPort keeps the fabrics of a process apart on one address.
 var nextPort atomic.Uint32
@@ -82,7 +81,7 @@ func (p *Params) open(s *sched.Sched) (d devices, err error) {
 		}
 		return d, nil
 	}
-	if d.server, err = openDevice(p.Device); err != nil {
+	if d.server, err = rdmacore.Open(p.Device); err != nil {
 		return d, fmt.Errorf("fabric: Device: %w", err)
 	}
 	a, ok := d.server.(interface{ Addr() string })
@@ -90,7 +89,7 @@ func (p *Params) open(s *sched.Sched) (d devices, err error) {
 		return d, fmt.Errorf("fabric: device %s has no IP address: %w", p.Device, verbs.ErrUnreachable)
 	}
 	d.addr = net.JoinHostPort(a.Addr(), strconv.Itoa(nfsPort+int(nextPort.Add(1)-1)%portSpan))
-	if d.client, err = openDevice(p.Device); err != nil {
+	if d.client, err = rdmacore.Open(p.Device); err != nil {
 		return d, fmt.Errorf("fabric: Device: %w", err)
 	}
 	return d, nil

@@ -44,7 +44,7 @@ var allowed = []struct {
 	{"nfsserver/model", []string{"nfsserver/vfs", "internal/sched"}},
 	{"nfsserver", []string{"nfsserver/vfs", "verbs", "internal/"}},
 	{"nfsclient", []string{"verbs", "internal/"}},
-	{"fabric", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/"}},
+	{"fabric", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/"}},
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
 	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
 	{"internal/report", nil},
