@@ -86,3 +86,6 @@ func ended(c Counters) Counters {
 
 // StorageParts are the models of the exported storage, to ask what they did.
 func (f *Fabric) StorageParts() StorageParts { return f.parts }
+
+// Sched is the scheduler of the fabric, for load generators of this module.
+func (f *Fabric) Sched() *sched.Sched { return f.s }

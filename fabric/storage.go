@@ -157,8 +157,8 @@ func (st Storage) WithInodeLock(perCall time.Duration, perByte int) Storage {
 // WithJournal adds a log force to each COMMIT and stable WRITE.
 func (st Storage) WithJournal(j Journal) Storage {
 	return st.with("journal", func(s *sched.Sched, b *built) error {
-		if j.Force < 0 {
-			return errors.New("Journal.Force must not be negative")
+		if j.Force < 0 || !(j.Spread >= 0 && j.Spread <= 1) {
+			return fmt.Errorf("Journal is %+v, must have a Force that is not negative and a Spread of 0 to 1", j)
 		}
 		b.fs, b.parts.Journal = model.NewJournal(s, b.fs, j)
 		return nil

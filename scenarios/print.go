@@ -52,10 +52,13 @@ func (r *Result) WriteText(w io.Writer, notes bool) error {
 	return err
 }
 
-// number prints whole numbers whole, others to four digits.
+// number prints whole numbers whole, others to four digits, large ones without a fraction.
 func number(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	if a := math.Abs(v); a >= 1e4 && a < 1e15 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -17,18 +18,20 @@ type Journal struct {
 
 	mu     sync.Mutex
 	forces uint64
+	rand   *rand.Rand
 	meter  *sched.Meter
 }
 
 // JournalConfig says what a log force takes.
 type JournalConfig struct {
 	Force  time.Duration // one log force: log write, cache flush
+	Spread float64       // each force takes a random time, uniform in Force x (1 +- Spread); 0 to 1
 	Serial bool          // one at a time for the whole file system; otherwise forces overlap, as of a log with several buffers
 }
 
 // NewJournal decorates fs.
 func NewJournal(s *sched.Sched, fs vfs.FS, cfg JournalConfig) (vfs.FS, *Journal) {
-	m := &Journal{open: open{s, fs}, cfg: cfg}
+	m := &Journal{open: open{s, fs}, cfg: cfg, rand: s.Rand("journal")}
 	u := sched.Usage{Name: "the journal", Knob: "WithJournal", Level: levelJournal, Units: 1}
 	if cfg.Serial {
 		m.log = s.NewSem(u.Name, 1).Measure(u)
@@ -49,6 +52,10 @@ func (m *Journal) Forces() uint64 {
 func (m *Journal) force(ctx context.Context) error {
 	m.mu.Lock()
 	m.forces++
+	d := sched.FromStd(m.cfg.Force)
+	if m.cfg.Spread > 0 {
+		d = sched.Duration(float64(d) * (1 + m.cfg.Spread*(2*m.rand.Float64()-1)))
+	}
 	m.mu.Unlock()
 	if m.log != nil {
 		if err := m.log.Acquire(ctx, 1); err != nil {
@@ -58,7 +65,7 @@ func (m *Journal) force(ctx context.Context) error {
 	}
 	m.meter.Take(1)
 	defer m.meter.Give(1)
-	return m.s.Sleep(ctx, sched.FromStd(m.cfg.Force))
+	return m.s.Sleep(ctx, d)
 }
 
 func (m *Journal) settleWrite(ctx context.Context, c call) error {

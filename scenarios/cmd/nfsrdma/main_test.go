@@ -72,7 +72,7 @@ func TestHelpAndErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"run nothing", 1, `no scenario "nothing"; there are [segments]`},
+		{"run nothing", 1, `no scenario "nothing"; there are [commit segments`},
 		{"run", 2, "expected"},
 		{"run segments -format xml", 2, `"text","json"`},
 		{"run segments -seed x", 2, "seed"},
