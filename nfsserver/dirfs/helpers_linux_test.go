@@ -3,6 +3,7 @@ package dirfs
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,6 +118,24 @@ func (tr *tree) wantStale(id vfs.ID) {
 		require.Equal(tr.t, vfs.WCC{}, *w, call)
 	}
 }
+
+// fineTimes says whether two changes within a tick have different times: since Linux 6.13, where the
+// file system has multigrain timestamps.
+var fineTimes = sync.OnceValue(func() bool {
+	f, err := os.CreateTemp("", "dirfs")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var a, b unix.Statx_t
+	for range 3 {
+		if statx(int(f.Fd()), &a) != nil || f.Chmod(0o600) != nil || statx(int(f.Fd()), &b) != nil || a.Ctime == b.Ctime {
+			return false
+		}
+	}
+	return true
+})
 
 func openFDs(t testing.TB) int {
 	t.Helper()
