@@ -105,7 +105,7 @@ func (r *result) count(tests map[string]*testState, order []string) {
 			if r.skipped == nil {
 				r.skipped = map[string][]string{}
 			}
-			reason := skipReason(t.output.String())
+			reason := withoutName(skipReason(t.output.String()), name)
 			r.skipped[reason] = append(r.skipped[reason], name)
 		case t.action == "pass":
 			r.passed++
@@ -134,4 +134,13 @@ func skipReason(output string) string {
 		}
 	}
 	return "no reason given"
+}
+
+// withoutName takes the test's own name off the front of its reason, so that equal reasons are one.
+func withoutName(reason, test string) string {
+	first, rest, ok := strings.Cut(reason, " ")
+	if ok && strings.HasSuffix("/"+test, "/"+strings.TrimSuffix(first, ":")) {
+		return rest
+	}
+	return reason
 }

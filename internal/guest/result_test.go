@@ -91,3 +91,10 @@ func TestPrintResult(t *testing.T) {
 	printResult(&b, &result{device: "rxe", suite: "verbs", passed: 1, failed: []failure{{"T/x", "line one\nline two\n"}}, logs: "~/logs"})
 	assert.Equal(t, "FAIL  rxe  verbs  1 passed, 0 skipped, 1 failed  0.0s\n    T/x\n    | line one\n    | line two\n    logs in ~/logs\n", b.String())
 }
+
+func TestReasonWithoutName(t *testing.T) {
+	assert.Equal(t, "needs a global key", withoutName("dma/map needs a global key", "TestVerbs/dma/map"))
+	assert.Equal(t, "no windows", withoutName("map: no windows", "TestVerbs/dma/map"))
+	assert.Equal(t, "ap needs", withoutName("ap needs", "TestVerbs/dma/map"))
+	assert.Equal(t, "map", withoutName("map", "TestVerbs/dma/map"))
+}

@@ -25,6 +25,7 @@ type suite struct {
 // suites run in this order.
 var suites = []suite{
 	{name: "selftest", pkg: "internal/guest/selftest", guest: true},
+	{name: "verbs", pkg: "verbs/rdmacore", timeout: 10 * time.Minute},
 }
 
 const defaultSuiteTimeout = 5 * time.Minute
