@@ -47,7 +47,9 @@ func getCall(ctx context.Context, x clnt.Xprt, head []byte, proc uint32) (*clnt.
 }
 
 // do makes the call, and gives the results behind the RPC reply header.
-func (m *Mount) do(ctx context.Context, q *clnt.Call) ([]byte, error) {
+func (m *Mount) do(ctx context.Context, q *clnt.Call) ([]byte, error) { return results(ctx, q) }
+
+func results(ctx context.Context, q *clnt.Call) ([]byte, error) {
 	if err := q.Do(ctx); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ var allowed = []struct {
 	{"nfsclient", []string{"verbs", "internal/"}},
 	{"fabric", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/"}},
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
-	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched"}},
+	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/sched"}},
 	{"internal/report", nil},
 	{"internal/arch", nil},
 	{"internal/guest", nil},

@@ -20,6 +20,8 @@ type cli struct {
 	Bench   benchCmd   `cmd:"" help:"Measure live throughput beside the bounds of this machine."`
 	Sweep   sweepCmd   `cmd:"" help:"Run all combinations of the values of knobs, in virtual time."`
 	Merge   mergeCmd   `cmd:"" help:"Join the results of a sweep's shards."`
+	Serve   serveCmd   `cmd:"" help:"Serve NFS over RDMA and TCP to real clients, such as Linux."`
+	Probe   probeCmd   `cmd:"" help:"Say what an NFS server over RDMA or TCP negotiates, and check its data."`
 	Devices devicesCmd `cmd:"" help:"List the RDMA devices: those that softroce plays, and this machine's."`
 }
 
@@ -30,6 +32,8 @@ const description = `NFS over RDMA in one process: an embedded client and server
   nfsrdma run segments --format json    the same for a program; equal seeds give equal bytes
   nfsrdma run segments --explain        what was reported, why it happens, what to look at
   nfsrdma bench                         how fast the fabric is on this machine, live
+  nfsrdma serve -d rxe0 -e /=DIR        a server that Linux can mount, over RDMA; -tcp for TCP
+  nfsrdma probe tcp://server/path       what a server negotiates, and whether its data is right
 
 Flags may be written with one dash or two.`
 
