@@ -1,22 +1,24 @@
 package report
 
-import "slices"
-
 // axis is a knob and its values, in the order of the sweep.
 type axis struct {
 	Knob   string
 	Values []Param
 }
 
-// axes are the knobs of the cells. Since the matrix is walked in order, values come first in theirs.
+// axes are the knobs of the cells, which all have the same. Since the matrix is walked in order, values come first in
+// theirs.
 func axes(cells []Cell) []axis {
-	var out []axis
+	out := make([]axis, len(cells[0].Params))
+	seen := make([]map[string]bool, len(out))
+	for j, p := range cells[0].Params {
+		out[j].Knob = p.Knob
+		seen[j] = map[string]bool{}
+	}
 	for i := range cells {
 		for j, p := range cells[i].Params {
-			if j == len(out) {
-				out = append(out, axis{Knob: p.Knob})
-			}
-			if out[j].Knob == p.Knob && !slices.Contains(out[j].Values, p) {
+			if !seen[j][p.Value] {
+				seen[j][p.Value] = true
 				out[j].Values = append(out[j].Values, p)
 			}
 		}

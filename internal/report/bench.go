@@ -14,13 +14,14 @@ import (
 // line, which readers pass over.
 func WriteBench(w io.Writer, cells []Cell) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "sweep: %s\n", cells[0].Sweep)
-	if p := fixedParams(axes(cells)); len(p) > 0 {
-		fmt.Fprintf(b, "fixed: %s\n", p)
-	}
+	// As comments: keys such as "sweep: ..." would keep benchstat from comparing two sweeps.
+	fmt.Fprintf(b, "# sweep %s %s\n", cells[0].Sweep, fixedParams(axes(cells)))
 	fmt.Fprint(b, "Unit MB/s better=higher assume=exact\nUnit calls/s better=higher assume=exact\n")
 	for _, u := range []string{"ns/op", "p50-ns", "p99-ns"} {
 		fmt.Fprintf(b, "Unit %s better=lower assume=exact\n", u)
+	}
+	for _, c := range counterNames(cells) {
+		fmt.Fprintf(b, "Unit %s assume=exact\n", benchWord(c))
 	}
 	knobs, _ := turned(axes(cells))
 	for i := range cells {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -52,7 +53,7 @@ type Param struct{ Knob, Value string }
 
 // Number is the value on an axis: a count, a share, or ns; false if it is a name.
 func (p Param) Number() (float64, bool) {
-	if f, err := strconv.ParseFloat(p.Value, 64); err == nil {
+	if f, err := strconv.ParseFloat(p.Value, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return f, true
 	}
 	if d, err := time.ParseDuration(p.Value); err == nil {

@@ -18,7 +18,7 @@ func WriteCSV(w io.Writer, cells []Cell) error {
 		"mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns", "bound", "bound_knob", "busy", "waited", "error")
 	counters := counterNames(cells)
 	_ = c.Write(append(head, counters...)) // its error comes again from c.Error
-	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	d := func(v int64) string { return strconv.FormatInt(v, 10) }
 	for i := range cells {
 		x := &cells[i]

@@ -18,6 +18,7 @@ var formats = []struct {
 	{"json", []string{".json"}, WriteJSON},
 	{"jsonl", []string{".jsonl", ".ndjson"}, WriteJSONL},
 	{"bench", []string{".bench"}, WriteBench},
+	{"html", []string{".html", ".htm"}, WriteHTML},
 }
 
 // Formats lists the names of the formats.

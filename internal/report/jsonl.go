@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // AppendCell appends the cell as one line of JSON, newline included.
@@ -102,6 +103,9 @@ func ReadCells(r io.Reader) ([]Cell, error) {
 	for n := 1; at < len(b); n++ {
 		end := bytes.IndexByte(b[at:], '\n')
 		if end < 0 {
+			if err := checkKnobs(cells); err != nil {
+				return nil, err
+			}
 			return cells, &TornError{int64(at)}
 		}
 		line := b[at : at+end]
@@ -115,7 +119,7 @@ func ReadCells(r io.Reader) ([]Cell, error) {
 		}
 		cells = append(cells, c)
 	}
-	return cells, nil
+	return cells, checkKnobs(cells)
 }
 
 // readCell reads a line, and refuses what no sweep writes.
@@ -129,6 +133,29 @@ func readCell(line []byte) (c Cell, err error) {
 func (c *Cell) check() error {
 	if c.Sweep == "" || c.Of < 1 || c.Index < 0 || c.Index >= c.Of {
 		return fmt.Errorf("not a cell of a sweep: sweep %q, cell %d of %d", c.Sweep, c.Index, c.Of)
+	}
+	if len(c.Params) == 0 {
+		return errors.New("not a cell of a sweep: it has no knobs")
+	}
+	for i, p := range c.Params {
+		if _, double := c.Params[:i].Get(p.Knob); double {
+			return fmt.Errorf("cell %d has the knob %q twice", c.Index, p.Knob)
+		}
+	}
+	l := &c.Latency
+	if min(c.Throughput, c.Ops, c.Bound.Busy, c.Bound.Waited) < 0 || min(c.Calls, c.Bytes, c.Elapsed, int64(c.Size), l.Mean, l.P50, l.P90, l.P99, l.Max) < 0 {
+		return fmt.Errorf("cell %d has a negative figure", c.Index)
+	}
+	return nil
+}
+
+// checkKnobs fails unless all cells have the same knobs in one order.
+func checkKnobs(cells []Cell) error {
+	same := func(a, b Param) bool { return a.Knob == b.Knob }
+	for i := range cells {
+		if !slices.EqualFunc(cells[i].Params, cells[0].Params, same) {
+			return fmt.Errorf("cell %d has other knobs (%s) than cell %d (%s)", cells[i].Index, cells[i].Params, cells[0].Index, cells[0].Params)
+		}
 	}
 	return nil
 }
@@ -153,5 +180,5 @@ func readDocument(b []byte) (cells []Cell, ok bool, err error) {
 			return nil, true, err
 		}
 	}
-	return cells, true, nil
+	return cells, true, checkKnobs(cells)
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +35,9 @@ func Merge(pieces []Piece) ([]Cell, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no cells in %d files", len(pieces))
 	}
+	if err := checkKnobs(all); err != nil {
+		return nil, err
+	}
 	Sort(all)
 	if n := all[0].Of - len(all); n > 0 {
 		return nil, fmt.Errorf("%d of %d cells are missing: %s", n, all[0].Of, missing(all))
@@ -69,11 +71,4 @@ func missing(sorted []Cell) string {
 		gaps = append(gaps[:10], "...")
 	}
 	return strings.Join(gaps, ", ")
-}
-
-// Same says whether two cells are equal in every byte of their lines.
-func Same(a, b *Cell) bool {
-	x, err1 := AppendCell(nil, a)
-	y, err2 := AppendCell(nil, b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
