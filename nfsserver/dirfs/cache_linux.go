@@ -45,7 +45,7 @@ func (c *cache) get(n *node, write bool) *file {
 }
 
 // put adds a descriptor and returns the file of n, with a reference. Of two that
-// can write, the first is kept.
+// can write, the first is kept; of an object that is gone, none.
 func (c *cache) put(n *node, fd int, write bool) *file {
 	c.mu.Lock()
 	if f := n.file; f != nil && (f.write || !write) {
@@ -53,6 +53,10 @@ func (c *cache) put(n *node, fd int, write bool) *file {
 		c.mu.Unlock()
 		_ = unix.Close(fd)
 		return f
+	}
+	if n.gone {
+		c.mu.Unlock()
+		return &file{fd: fd, write: write, refs: 1}
 	}
 	var shut []int
 	if n.file != nil {
@@ -84,9 +88,10 @@ func (c *cache) release(f *file) {
 	}
 }
 
-// drop closes the file of n as soon as no call uses it.
+// drop closes the file of n, which is gone, as soon as no call uses it.
 func (c *cache) drop(n *node) {
 	c.mu.Lock()
+	n.gone = true
 	var shut []int
 	if n.file != nil {
 		shut = c.remove(n.file, shut)

@@ -28,4 +28,7 @@
 // A failed fsync changes the write verifier. Data is read into and written from the
 // transport's registered buffers, so no pages are lent: file memory cannot be pinned
 // against truncation.
+//
+// Times are the kernel's. Before Linux 6.13 they move by ticks of some milliseconds, and two
+// changes within one have the same ctime, which a guarded SETATTR cannot tell apart.
 package dirfs

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -83,7 +84,7 @@ func newFS(root string, opts Options, without lacks) (_ *FS, err error) {
 		return nil, fmt.Errorf("MaxOpen is %d, must be positive", fs.opt.MaxOpen)
 	}
 	fs.cache.init(fs.opt.MaxOpen)
-	if fs.key = opts.Key; fs.key == nil {
+	if fs.key = slices.Clone(opts.Key); len(fs.key) == 0 {
 		fs.key = random(32)
 	}
 	if fs.verf.Store(opts.Boot); opts.Boot == 0 {

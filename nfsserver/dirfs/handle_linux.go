@@ -55,7 +55,12 @@ func (fs *FS) stat(h *handle) error {
 	if fs.opt.CrossMounts {
 		return nil
 	}
-	if devOf(&h.st) != fs.dev || h.st.Mask&unix.STATX_MNT_ID != 0 && h.st.Mnt_id != fs.mount {
+	// One mount may have several devices (overlayfs, subvolumes of btrfs).
+	other := devOf(&h.st) != fs.dev
+	if h.st.Mask&unix.STATX_MNT_ID != 0 {
+		other = h.st.Mnt_id != fs.mount
+	}
+	if other {
 		return unix.EXDEV
 	}
 	return nil

@@ -44,7 +44,9 @@ type node struct {
 	// a directory, none for the root. They are hints.
 	at []place
 
-	file *file // guarded by cache.mu
+	// Guarded by cache.mu.
+	file *file
+	gone bool // nothing is kept open of it any more
 }
 
 // maxPlaces bounds the names remembered of a file with many links. If all those go, the others serve
@@ -139,7 +141,7 @@ func (fs *FS) know(h *handle, dir *node, name string) *node {
 	t := &fs.table
 	t.mu.RLock()
 	n := t.byKey[key]
-	known := n != nil && (dir == nil || len(n.at) > 0 && n.at[0] == place{dir, name})
+	known := n != nil && (dir == nil || n == fs.root || len(n.at) > 0 && n.at[0] == place{dir, name})
 	t.mu.RUnlock()
 	if known {
 		return n

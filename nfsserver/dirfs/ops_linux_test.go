@@ -36,7 +36,7 @@ func TestOwnersAndModes(t *testing.T) {
 	defer unix.Umask(old)
 	tr := newTree(t, Options{}, lacks{})
 	s := &vfs.SetAttr{SetUID: true, UID: 1234, SetGID: true, GID: 567, SetMode: true, Mode: 0o666}
-	make := map[string]func(name string, s *vfs.SetAttr, a *vfs.Attr) error{
+	makers := map[string]func(name string, s *vfs.SetAttr, a *vfs.Attr) error{
 		"file": func(name string, s *vfs.SetAttr, a *vfs.Attr) error {
 			return tr.Create(t.Context(), tr.Root(), name, vfs.Guarded, 0, s, a, nil)
 		},
@@ -51,7 +51,7 @@ func TestOwnersAndModes(t *testing.T) {
 		},
 	}
 	defaults := map[string]uint32{"file": 0o644, "dir": 0o755, "fifo": 0o644}
-	for name, f := range make {
+	for name, f := range makers {
 		var a vfs.Attr
 		require.NoError(t, f(name, s, &a), name)
 		var st unix.Stat_t

@@ -11,7 +11,7 @@ type Options struct {
 	// progress holds up to four more.
 	MaxOpen int
 
-	// Key authenticates IDs. Nil is a random key: IDs end with this FS. With the same
+	// Key authenticates IDs. Empty is a random key: IDs end with this FS. With the same
 	// key, IDs hold in a later FS of the same directory. Keep it secret.
 	Key []byte
 

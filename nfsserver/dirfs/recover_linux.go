@@ -94,7 +94,7 @@ func (fs *FS) recover(ctx context.Context, id vfs.ID) (*node, error) {
 		return n, nil
 	}
 	// Whatever our predecessor gave an ID to and was not moved since is known after one walk.
-	if !fs.walked && fs.opt.Key != nil {
+	if !fs.walked && len(fs.opt.Key) > 0 {
 		if err := fs.walk(ctx); err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func (fs *FS) open(n *node, pinned bool, h *handle) (err error) {
 	if err != nil && gone(err) {
 		err = vfs.ErrStale
 	}
-	if err == vfs.ErrStale && n.typ != vfs.Directory { // of a directory, the nodes of what is in it hold on to it
+	if err == vfs.ErrStale { // so that the next call does not search again; recover finds it if it comes back
 		fs.table.mu.Lock()
 		fs.table.forget(n.ident)
 		fs.table.mu.Unlock()
