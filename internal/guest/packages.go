@@ -12,7 +12,7 @@ import (
 // verbs/rdmacore links, and the programs that the guest gets copies of.
 var packages = []string{
 	"qemu-system-x86", "seabios", "ipxe-qemu",
-	"gcc-12", "make", "libelf1", "xz-utils", "kmod",
+	"gcc", "gcc-12", "libc6-dev", "make", "libelf1", "xz-utils", "kmod",
 	"libibverbs-dev", "librdmacm-dev",
 	"busybox-static", "bash", "dash", "iproute2", "rdma-core", "ibverbs-utils", "rdmacm-utils", "ibverbs-providers",
 	"perftest", "nfs-common", "rpcbind", "fio", "tcpdump", "strace",
