@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -48,7 +49,10 @@ type cq struct {
 	early    []verbs.WC // taken from the device, not yet polled; from head on
 	head     int
 	qps      []*qp
+	broken   []*qp  // had a failed completion, and may not have flushed all
 	unacked  C.uint // events
+
+	armed atomic.Bool // of a device with tracks
 }
 
 // ackBatch is after how many events they are acknowledged, which takes a lock of the library.
@@ -99,11 +103,14 @@ func (c *cq) key() uint64 { return uint64(uintptr(unsafe.Pointer(c.c))) }
 // drain takes all events of the channel. It alone, and Close when it has ended, touch unacked.
 func (c *cq) drain() {
 	for C.rc_get_cq_event(c.ch) == 0 {
+		due := !c.dev.tracks || c.armed.Swap(false)
 		if c.unacked++; c.unacked == ackBatch {
 			C.ibv_ack_cq_events(c.c, c.unacked)
 			c.unacked = 0
 		}
-		c.notify()
+		if due {
+			c.notify()
+		}
 	}
 }
 
@@ -121,13 +128,31 @@ func (c *cq) notify() {
 
 // Poll implements verbs.CQ.
 func (c *cq) Poll(wc []verbs.WC) (int, error) {
+	n, broken, err := c.pollAll(wc)
+	for _, q := range broken {
+		q.fail()
+	}
+	return n, err
+}
+
+// pollAll also gives the queue pairs that failed.
+func (c *cq) pollAll(wc []verbs.WC) (n int, broken []*qp, err error) {
 	c.poll.Lock()
 	defer c.poll.Unlock()
+	n, err = c.pollLocked(wc)
+	broken, c.broken = c.broken, nil
+	return n, broken, err
+}
+
+func (c *cq) pollLocked(wc []verbs.WC) (int, error) {
 	if c.gone {
 		return 0, closedError(c.what)
 	}
 	n := c.takeEarly(wc)
-	if n < len(wc) {
+	for c.dev.tracks && n < len(wc) && c.fetch() > 0 {
+		n += c.takeEarly(wc[n:])
+	}
+	if n < len(wc) && !c.dev.tracks {
 		m, err := c.take(wc[n:])
 		if err != nil && n == 0 {
 			return 0, err
@@ -145,7 +170,7 @@ func (c *cq) take(wc []verbs.WC) (int, error) {
 	if len(wc) == 0 {
 		return 0, nil
 	}
-	n := int(C.rc_poll(c.c, (*C.rc_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc))))
+	n := int(C.rc_poll(c.c, (*C.rc_wc)(unsafe.Pointer(&wc[0])), C.int(len(wc)), C.uint(c.dev.invFlags)))
 	if n < 0 {
 		return 0, errnoError(-n, "%s: polling", c.what)
 	}
@@ -160,8 +185,8 @@ func (c *cq) take(wc []verbs.WC) (int, error) {
 // failed notes that a queue pair is in ERR: only there work fails.
 func (c *cq) failed(qpn uint32) {
 	for _, q := range c.qps {
-		if q.num == qpn {
-			q.sawError()
+		if q.num == qpn && q.sawError() {
+			c.broken = append(c.broken, q)
 		}
 	}
 }
@@ -189,6 +214,10 @@ func (c *cq) Arm(solicitedOnly bool) bool {
 	if solicitedOnly {
 		s = 1
 	}
+	if c.dev.tracks {
+		c.armed.Store(true)
+		s = 0 // siw may miss the event of a solicited one
+	}
 	C.rc_arm(c.c, s)
 	if c.head == len(c.early) {
 		c.fetch()
@@ -196,14 +225,57 @@ func (c *cq) Arm(solicitedOnly bool) bool {
 	return c.head < len(c.early)
 }
 
-// fetch takes some completions ahead of Poll. poll is held.
+// fetch takes some completions ahead of Poll, and says how many the device gave. poll is held.
 func (c *cq) fetch() int {
 	const most = 16
 	k := len(c.early)
 	c.early = slices.Grow(c.early, most)[:k+most]
 	n, _ := c.take(c.early[k:])
 	c.early = c.early[:k+n]
+	if c.dev.tracks {
+		var raw [most]verbs.WC
+		copy(raw[:], c.early[k:])
+		c.early = c.early[:k]
+		for i := range raw[:n] {
+			c.sort(&raw[i])
+		}
+	}
 	return n
+}
+
+// sort gives a completion to its queue pair's track, and takes what is due. poll is held.
+func (c *cq) sort(wc *verbs.WC) {
+	for _, q := range c.qps {
+		if q.num != wc.QPN {
+			continue
+		}
+		if wc.ID&(recvBit|sharedBit) == recvBit|sharedBit {
+			wc.ID = q.srq.idOf(wc.ID)
+			c.early = append(c.early, *wc)
+		} else {
+			c.early = q.track.complete(*wc, c.early)
+		}
+		return
+	}
+}
+
+// flush completes what is left of a queue pair in ERR, behind what the device gives.
+func (c *cq) flush(q *qp, rest func(qpn uint32, out []verbs.WC) []verbs.WC) {
+	c.poll.Lock()
+	if c.gone {
+		c.poll.Unlock()
+		return
+	}
+	for c.fetch() > 0 {
+		continue
+	}
+	k := len(c.early)
+	c.early = rest(q.num, c.early)
+	due := len(c.early) > k && c.armed.Swap(false)
+	c.poll.Unlock()
+	if due {
+		c.notify()
+	}
 }
 
 // Wait implements verbs.CQ.

@@ -24,6 +24,10 @@ type Device struct {
 	hca  *hca
 	info Info
 	attr verbs.DeviceAttr
+	// tracks says that queue pairs need a track.
+	tracks bool
+	// Of a completion whose key the peer has invalidated (IBV_WC_*).
+	invFlags uint32
 
 	res     verbs.Resources        // under object.mu
 	onEvent func(verbs.AsyncEvent) // under object.mu
@@ -205,12 +209,24 @@ func (d *Device) query() error {
 			t.Caps |= c.caps
 		}
 	}
+	d.invFlags = C.IBV_WC_WITH_INV
+	if a.vendor_id == rxeVendor {
+		// rxe hands the kernel's flags to user space, where this bit has another name.
+		d.invFlags |= C.IBV_WC_IP_CSUM_OK
+	}
+	d.tracks = a.vendor_id == siwVendor
 	if t.Transport != verbs.IWARP {
 		t.Caps |= verbs.CapRNR
 	}
 	t.MaxInline = d.probeInline()
 	return nil
 }
+
+// The vendor_id of soft-RoCE and soft-iWARP.
+const (
+	rxeVendor = 0xffffff
+	siwVendor = 0x626d74
+)
 
 // mostInline bounds what probeInline asks for, bytes.
 const mostInline = 4096

@@ -50,6 +50,9 @@ func (q *qp) Modify(a verbs.QPAttr) error {
 		return errnoError(int(rc), "%s: modify %v to %v", q.what(), from, a.State)
 	}
 	q.note(from, &a)
+	if a.State == verbs.Error {
+		q.flush()
+	}
 	return nil
 }
 
@@ -189,7 +192,8 @@ func (q *qp) Query() verbs.QPAttr {
 	return a
 }
 
-// fail moves the queue pair to ERR from outside, if it has left RESET.
+// fail moves the queue pair to ERR, if it has left RESET; also again, as rxe flushes the receives that were
+// posted since only then.
 func (q *qp) fail() {
 	q.ctl.Lock()
 	defer q.ctl.Unlock()
@@ -200,6 +204,15 @@ func (q *qp) fail() {
 	c.qp_state = C.IBV_QPS_ERR
 	_ = C.ibv_modify_qp(q.c, &c, C.IBV_QP_STATE) // the device may have done it
 	q.state.Store(uint32(verbs.Error))
+	q.flush()
+}
+
+// flush completes what the device has forgotten. ctl is held.
+func (q *qp) flush() {
+	if q.track != nil {
+		q.scq.flush(q, q.track.flushSends)
+		q.rcq.flush(q, q.track.flushRecvs)
+	}
 }
 
 // becomeRTS notes that the device has connected the queue pair.

@@ -70,6 +70,7 @@ type mr struct {
 	addr   uint64
 	lkey   uint32
 	rkey   uint32
+	access verbs.Access
 	pin    runtime.Pinner
 	mapped []byte // AllocMR: given back at the end
 }
@@ -120,7 +121,7 @@ func (p *pd) register(buf []byte, access verbs.Access, mapped []byte) (verbs.MR,
 		p.unuse()
 		return nil, err
 	}
-	m := &mr{object: object{what: "region"}, pd: p, buf: buf, mapped: mapped}
+	m := &mr{object: object{what: "region"}, pd: p, buf: buf, access: access, mapped: mapped}
 	if mapped == nil {
 		pin(&m.pin, &buf[0])
 	}

@@ -34,6 +34,14 @@ type sendList struct {
 	wrs  []C.rc_send
 	sges []verbs.SGE
 	data []byte // inline, one after the other
+	wins []binding
+}
+
+// binding keeps a window and its region from being closed while the bind is posted.
+type binding struct {
+	mw  *mw
+	mr  *mr
+	key uint32
 }
 
 // recvList is the same for receives.
@@ -84,17 +92,37 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.srq != nil {
 		return 0, fmt.Errorf("rdmacore: %s receives through its shared receive queue: %w", q.what(), verbs.ErrInvalid)
 	}
+	n, err := q.postRecv(wrs)
+	if n > 0 && q.now() == verbs.Error {
+		q.fail() // flushes them
+	}
+	return n, err
+}
+
+func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	q.recv.Lock()
 	defer q.recv.Unlock()
 	if q.closed {
 		return 0, closedError(q.what())
 	}
-	if st := q.now(); st == verbs.Reset {
+	st := q.now()
+	if st == verbs.Reset {
 		return 0, wrongState(q.what()+": receive", st)
 	}
 	n, bad := q.recvs.pack(wrs, q.init.MaxRecvSGE, q.dev.attr.Transport == verbs.IWARP)
+	if q.track != nil {
+		for i := range q.recvs.wrs[:n] {
+			q.recvs.wrs[i].id = C.uint64_t(q.track.postRecv(wrs[i].ID))
+		}
+		if st == verbs.Error {
+			return n, bad
+		}
+	}
 	taken, rc := q.recvs.post(q.c, n)
 	if rc != 0 {
+		if q.track != nil {
+			q.track.unpostRecvs(n - taken)
+		}
 		return taken, q.postError("receive queue", q.init.MaxRecvWR, rc)
 	}
 	return taken, bad
@@ -102,28 +130,67 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 
 // PostSend implements verbs.QP.
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	n, err := q.postSend(wrs)
+	if n > 0 && q.track != nil && q.now() == verbs.Error {
+		q.fail() // flushes them
+	}
+	return n, err
+}
+
+func (q *qp) postSend(wrs []verbs.SendWR) (int, error) {
 	q.send.Lock()
 	defer q.send.Unlock()
 	if err := q.maySend(); err != nil {
 		return 0, err
 	}
 	n, bad := q.pack(wrs)
+	defer q.unpack()
 	if n == 0 {
 		return 0, bad
 	}
-	l := &q.sends
-	var k C.int
-	rc := int(C.rc_post_send(q.c, &l.wrs[0], C.int(n), (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(l.sges))),
-		(*C.uint8_t)(unsafe.SliceData(l.data)), &k))
-	for i := range wrs[:k] {
-		if wrs[i].Op == verbs.OpBindMW {
-			wrs[i].MW.(*mw).bound(wrs[i].Key)
-		}
+	if q.track != nil {
+		return q.postTracked(wrs[:n], bad)
+	}
+	k, rc := q.sends.post(q.c)
+	for _, w := range q.sends.wins[:min(k, len(q.sends.wins))] {
+		w.mw.bound(w.key)
 	}
 	if rc != 0 {
-		return int(k), q.postError("send queue", q.init.MaxSendWR, rc)
+		return k, q.postError("send queue", q.init.MaxSendWR, rc)
 	}
 	return n, bad
+}
+
+// post posts all that is packed.
+func (l *sendList) post(q *C.struct_ibv_qp) (taken, rc int) {
+	var k C.int
+	r := C.rc_post_send(q, &l.wrs[0], C.int(len(l.wrs)), (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(l.sges))),
+		(*C.uint8_t)(unsafe.SliceData(l.data)), &k)
+	return int(k), int(r)
+}
+
+// postTracked posts with numbers, or in ERR not at all: what the device does not know is flushed.
+func (q *qp) postTracked(wrs []verbs.SendWR, bad error) (int, error) {
+	for i := range wrs {
+		wr, w := &wrs[i], &q.sends.wrs[i]
+		w.id = C.uint64_t(q.track.postSend(wr.ID, wr.Op, wr.Flags&verbs.Signaled != 0 || q.init.SignalAll))
+		if wr.Op == verbs.OpRDMARead {
+			w.flags |= C.IBV_SEND_SIGNALED
+		}
+	}
+	if q.now() == verbs.Error {
+		return len(wrs), bad
+	}
+	k, rc := q.sends.post(q.c)
+	if syscall.Errno(rc) == syscall.ENOTCONN { // the connection has ended
+		q.sawError()
+		return len(wrs), bad
+	}
+	if rc != 0 {
+		q.track.unpostSends(len(wrs) - k)
+		return k, q.postError("send queue", q.init.MaxSendWR, rc)
+	}
+	return len(wrs), bad
 }
 
 // maySend is called with send.
@@ -164,6 +231,14 @@ func (q *qp) pack(wrs []verbs.SendWR) (n int, err error) {
 			s.imm = C.uint32_t(wr.InvKey)
 		case verbs.OpBindMW:
 			w, r := wr.MW.(*mw), wr.Bind.MR.(*mr)
+			if err := w.use(); err != nil {
+				return i, err
+			}
+			if err := r.use(); err != nil {
+				w.unuse()
+				return i, err
+			}
+			l.wins = append(l.wins, binding{w, r, wr.Key})
 			s.mw, s.mr = C.uint64_t(uintptr(unsafe.Pointer(w.c))), C.uint64_t(uintptr(unsafe.Pointer(r.c)))
 			s.baddr, s.blen = C.uint64_t(wr.Bind.Addr), C.uint64_t(wr.Bind.Length)
 			s.baccess, s.bkey = C.uint32_t(wr.Bind.Access), C.uint32_t(wr.Key)
@@ -179,6 +254,17 @@ func (q *qp) pack(wrs []verbs.SendWR) (n int, err error) {
 		l.wrs = append(l.wrs, s)
 	}
 	return len(wrs), nil
+}
+
+// unpack lets go what pack holds.
+func (q *qp) unpack() {
+	l := &q.sends
+	for i, w := range l.wins {
+		w.mw.unuse()
+		w.mr.unuse()
+		l.wins[i] = binding{}
+	}
+	l.wins = l.wins[:0]
 }
 
 // check is for what the library would not look at, or would look at too late.
@@ -202,12 +288,11 @@ func (q *qp) check(wr *verbs.SendWR) error {
 			return fail(verbs.ErrUnsupported, "there is nothing to invalidate without type 2B windows")
 		}
 	case verbs.OpBindMW:
-		w, ok := wr.MW.(*mw)
-		if !ok || w.pd.dev.hca != q.dev.hca || w.typ != verbs.MWType2B {
+		if w, ok := wr.MW.(*mw); !ok || w.typ != verbs.MWType2B {
 			return fail(verbs.ErrInvalid, "MW is not a type 2 window of the device")
 		}
-		if r, ok := wr.Bind.MR.(*mr); !ok || r.pd.dev.hca != q.dev.hca {
-			return fail(verbs.ErrInvalid, "MR is not a region of the device")
+		if why := q.badBind(wr.MW.(*mw), &wr.Bind); why != "" {
+			return fail(verbs.ErrInvalid, "%s", why)
 		}
 	case verbs.OpRegMR:
 		return fail(verbs.ErrUnsupported, "libibverbs has no fast registration")
@@ -244,10 +329,13 @@ func (q *qp) check(wr *verbs.SendWR) error {
 // BindMW implements verbs.QP.
 func (q *qp) BindMW(win verbs.MW, id uint64, flags verbs.SendFlags, b verbs.Bind) error {
 	w, _ := win.(*mw)
-	r, _ := b.MR.(*mr)
-	if w == nil || r == nil || w.typ != verbs.MWType1 || w.pd.dev.hca != q.dev.hca || r.pd.dev.hca != q.dev.hca {
-		return fmt.Errorf("rdmacore: %s: BindMW needs a window of type 1 and a region of the device: %w", q.what(), verbs.ErrInvalid)
+	if w == nil || w.typ != verbs.MWType1 {
+		return fmt.Errorf("rdmacore: %s: BindMW needs a window of type 1 of the device: %w", q.what(), verbs.ErrInvalid)
 	}
+	if why := q.badBind(w, &b); why != "" {
+		return fmt.Errorf("rdmacore: %s: BindMW: %s: %w", q.what(), why, verbs.ErrInvalid)
+	}
+	r := b.MR.(*mr)
 	q.send.Lock()
 	defer q.send.Unlock()
 	if err := q.maySend(); err != nil {
@@ -267,4 +355,28 @@ func (q *qp) BindMW(win verbs.MW, id uint64, flags verbs.SendFlags, b verbs.Bind
 	}
 	w.bound(uint32(w.c.rkey))
 	return nil
+}
+
+// badBind says what is wrong with a bind, "" if nothing is: rxe checks neither all the bounds nor the domain of the region.
+func (q *qp) badBind(w *mw, b *verbs.Bind) string {
+	r, ok := b.MR.(*mr)
+	switch {
+	case !ok:
+		return "MR is not a region of the device"
+	case w.pd != q.pd || r.pd != q.pd:
+		return "the window or the region is of another protection domain"
+	case b.Length == 0 && w.typ == verbs.MWType1:
+		return "" // unbinds
+	case b.Length == 0:
+		return "a window of no bytes"
+	case r.access&verbs.MWBind == 0:
+		return "the region has no right to be bound (MWBind)"
+	case b.Access&^(verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic|verbs.ZeroBased) != 0 || w.typ == verbs.MWType1 && b.Access&verbs.ZeroBased != 0:
+		return fmt.Sprintf("access %#x is none of a window", uint32(b.Access))
+	case b.Access&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && r.access&verbs.LocalWrite == 0:
+		return "a window for writing on a region without local write"
+	case b.Addr < r.addr || b.Addr-r.addr > uint64(len(r.buf)) || b.Length > uint64(len(r.buf))-(b.Addr-r.addr):
+		return fmt.Sprintf("%d bytes at %#x are not within the region, %d bytes at %#x", b.Length, b.Addr, len(r.buf), r.addr)
+	}
+	return ""
 }

@@ -39,6 +39,7 @@ type qp struct {
 
 	sends sendList // under send
 	recvs recvList // under recv
+	track *track   // nil unless the device needs it
 }
 
 // CreateQP implements verbs.PD.
@@ -73,6 +74,9 @@ func (p *pd) createQP(init verbs.QPInit) (*qp, error) {
 	}
 	init.MaxSendSGE, init.MaxRecvSGE = max(init.MaxSendSGE, 1), max(init.MaxRecvSGE, 1)
 	q := &qp{dev: d, pd: p, init: init}
+	if d.tracks {
+		q.track = new(track)
+	}
 	q.scq, _ = init.SendCQ.(*cq)
 	q.rcq, _ = init.RecvCQ.(*cq)
 	if q.scq == nil || q.rcq == nil || q.scq.dev != d || q.rcq.dev != d {
@@ -169,11 +173,10 @@ func (q *qp) Num() uint32 { return q.num }
 
 func (q *qp) now() verbs.QPState { return verbs.QPState(q.state.Load()) }
 
-// sawError notes that the device has the queue pair in ERR.
-func (q *qp) sawError() {
-	if s := q.now(); s != verbs.Reset && s != verbs.Error {
-		q.state.CompareAndSwap(uint32(s), uint32(verbs.Error))
-	}
+// sawError notes that the device has the queue pair in ERR; true if that is new.
+func (q *qp) sawError() bool {
+	s := q.now()
+	return s != verbs.Reset && s != verbs.Error && q.state.CompareAndSwap(uint32(s), uint32(verbs.Error))
 }
 
 // asyncEvent handles an event of the library.

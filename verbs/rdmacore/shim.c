@@ -153,7 +153,7 @@ static uint8_t wc_op(enum ibv_wc_opcode op) {
 	}
 }
 
-int rc_poll(struct ibv_cq *cq, rc_wc *wc, int n) {
+int rc_poll(struct ibv_cq *cq, rc_wc *wc, int n, unsigned int inv) {
 	struct ibv_wc w[BATCH];
 	int got = 0;
 
@@ -177,7 +177,7 @@ int rc_poll(struct ibv_cq *cq, rc_wc *wc, int n) {
 			if (w[i].wc_flags & IBV_WC_WITH_IMM) {
 				o->flags = RC_WC_WITH_IMM;
 				o->imm = ntohl(w[i].imm_data);
-			} else if (w[i].wc_flags & IBV_WC_WITH_INV) {
+			} else if (w[i].wc_flags & inv) {
 				o->flags = RC_WC_WITH_INV;
 				o->inv = w[i].invalidated_rkey;
 			}

@@ -39,7 +39,7 @@ enum { RC_WC_WITH_IMM = 1, RC_WC_WITH_INV = 2 };
 int rc_post_send(struct ibv_qp *qp, const rc_send *wr, int n, const struct ibv_sge *sge, const uint8_t *data, int *taken);
 int rc_post_recv(struct ibv_qp *qp, const rc_recv *wr, int n, const struct ibv_sge *sge, int *taken);
 int rc_post_srq(struct ibv_srq *srq, const rc_recv *wr, int n, const struct ibv_sge *sge, int *taken);
-int rc_poll(struct ibv_cq *cq, rc_wc *wc, int n); // how many, or -errno
+int rc_poll(struct ibv_cq *cq, rc_wc *wc, int n, unsigned int inv); // inv: flags of a completion with an invalidated key; how many, or -errno
 int rc_arm(struct ibv_cq *cq, int solicited);
 int rc_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, uint64_t id, unsigned int flags, struct ibv_mr *mr, uint64_t addr, uint64_t len, unsigned int access);
 

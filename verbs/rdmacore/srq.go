@@ -26,6 +26,9 @@ type srq struct {
 	post  sync.Mutex // what follows, and that c lives
 	gone  bool
 	recvs recvList
+	idMu  sync.Mutex
+	ids   map[uint64]uint64 // of a device with tracks: by number
+	num   uint64
 }
 
 // CreateSRQ implements verbs.PD.
@@ -83,6 +86,9 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return 0, closedError(s.what)
 	}
 	n, bad := s.recvs.pack(wrs, s.init.MaxSGE, s.pd.dev.attr.Transport == verbs.IWARP)
+	if s.pd.dev.tracks {
+		s.number(n)
+	}
 	taken, rc := s.recvs.postSRQ(s.c, n)
 	if rc != 0 {
 		if syscall.Errno(rc) == syscall.ENOMEM {
@@ -91,6 +97,30 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		return taken, errnoError(rc, "%s: receive", s.what)
 	}
 	return taken, bad
+}
+
+// number replaces the IDs. post is held.
+func (s *srq) number(n int) {
+	s.idMu.Lock()
+	defer s.idMu.Unlock()
+	if s.ids == nil {
+		s.ids = map[uint64]uint64{}
+	}
+	for i := range s.recvs.wrs[:n] {
+		num := recvBit | sharedBit | s.num
+		s.num = (s.num + 1) &^ (recvBit | sharedBit)
+		s.ids[num] = uint64(s.recvs.wrs[i].id)
+		s.recvs.wrs[i].id = C.uint64_t(num)
+	}
+}
+
+// idOf takes back the ID of a number.
+func (s *srq) idOf(num uint64) uint64 {
+	s.idMu.Lock()
+	defer s.idMu.Unlock()
+	id := s.ids[num]
+	delete(s.ids, num)
+	return id
 }
 
 // SetLimit implements verbs.SRQ.
