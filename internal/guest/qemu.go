@@ -54,7 +54,7 @@ type machine struct {
 
 // step is a program run in the guest. Steps run one after the other; each finds a fresh device.
 type step struct {
-	name    string // of letters, digits and -, in the order of their run
+	name    string // of letters, digits and -
 	dir     string // "" is /root
 	env     []string
 	argv    []string
@@ -134,6 +134,7 @@ func (m *machine) prepare(mode, token string) ([]string, error) {
 	files := map[string]string{"boot.env": env.String(), "mounts": mounts.String()}
 	for _, s := range m.steps {
 		files["steps/"+s.name] = s.script()
+		files["order"] += s.name + "\n"
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o644); err != nil {

@@ -29,7 +29,7 @@ func TestPrepare(t *testing.T) {
 	require.NoError(t, err)
 	defer m.remove()
 	m.mounts, m.goroot = []string{"/a,b", "/go"}, "/go"
-	m.steps = []step{{name: "one", argv: []string{"true"}}}
+	m.steps = []step{{name: "two", argv: []string{"true"}}, {name: "one", argv: []string{"true"}}}
 	args, err := m.prepare("steps", "TOK")
 	require.NoError(t, err)
 	line := strings.Join(args, " ")
@@ -46,6 +46,9 @@ func TestPrepare(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(env), "GUEST_DEV=siw\nGUEST_TOKEN=TOK\n")
 	assert.FileExists(t, filepath.Join(m.dir, "steps", "one"))
+	order, err := os.ReadFile(filepath.Join(m.dir, "order"))
+	require.NoError(t, err)
+	assert.Equal(t, "two\none\n", string(order))
 }
 
 func TestKernelTrouble(t *testing.T) {

@@ -134,7 +134,7 @@ func testDevice(ctx context.Context, g *guest, b *binaries, dev string, todo []s
 		if err != nil {
 			return results, err
 		}
-		pending = pending[len(done):]
+		pending = pending[len(done):] // they ran in this order
 	}
 	return results, nil
 }
