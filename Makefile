@@ -4,10 +4,10 @@ SEED        ?= 1
 FUZZTIME    ?= 30s
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell vet lint race tree fuzz bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell test-report sweep-1000 vet lint race tree fuzz bench cover clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## print the reported-against-measured table of MAX_DATA_SEGS (segments)
 	@$(GO) run ./scenarios/cmd/nfsrdma run segments -seed $(SEED)
@@ -25,6 +25,13 @@ test-device: ## the device suites on this machine's own RDMA device: NFSRDMA_DEV
 
 guest-shell: ## a prompt in the guest, with DEV (rxe, siw or none)
 	@$(GO) run ./internal/guest shell -dev $(or $(DEV),rxe)
+
+test-report: ## the report of sweeps in headless Chromium, which is installed if it is missing (Debian)
+	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	$(GO) test -count=1 -v -run 'Browser' ./internal/report
+
+sweep-1000: ## 1,000 cells, twice and in four shards, which must give the same bytes
+	NFSRDMA_SWEEP_1000=1 $(GO) test -count=1 -v -timeout 30m -run '^TestSweep1000$$' ./scenarios/cmd/nfsrdma
 
 lint: ## staticcheck
 	$(GO) run $(STATICCHECK) ./...

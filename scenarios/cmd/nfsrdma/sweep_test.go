@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,7 +37,7 @@ func readFile(t *testing.T, name string) string {
 // Twice, by other numbers of workers, and in four pieces: the same bytes in each format.
 func TestSweepShardedMerged(t *testing.T) {
 	dir := t.TempDir()
-	formats := []string{"text", "csv", "json", "jsonl", "bench"}
+	formats := []string{"text", "csv", "json", "jsonl", "bench", "html"}
 	whole := filepath.Join(dir, "whole.jsonl")
 	assert.Empty(t, sweepCLI(t, "-q -o "+whole))
 	for i := range 4 {
@@ -58,6 +60,43 @@ func TestSweepShardedMerged(t *testing.T) {
 	status, _, errOut := runCLI(t, append([]string{"merge"}, pieces[1:]...)...)
 	assert.Equal(t, 1, status)
 	assert.Contains(t, errOut, "4 of 16 cells are missing: ")
+}
+
+// A thousand cells of segments x ORD x IRD x mode x size. It takes some time, so only make sweep-1000 runs it.
+func TestSweep1000(t *testing.T) {
+	if os.Getenv("NFSRDMA_SWEEP_1000") == "" {
+		t.Skip("make sweep-1000 runs it")
+	}
+	const args = "sweep -q -k link=IBSDR -k segs=8..128:x2 -k ord=1..16:x2 -k ird=1..16:x2 -k mode=fastreg,all-physical -k bs=4K..256K:x4 "
+	sweep := func(more string) {
+		began := time.Now()
+		status, _, errOut := runCLI(t, strings.Fields(args+more)...)
+		require.Zero(t, status, errOut)
+		t.Logf("%v on %d cores: nfsrdma %s%s", time.Since(began).Round(100*time.Millisecond), runtime.GOMAXPROCS(0), args, more)
+	}
+	dir := t.TempDir()
+	names := []string{"jsonl", "json", "csv", "txt", "bench", "html"}
+	out := func(base string) (flags string) {
+		for _, n := range names {
+			flags += fmt.Sprintf(" -o %s/%s.%s", dir, base, n)
+		}
+		return flags
+	}
+	sweep(out("a"))
+	require.Equal(t, 1000, strings.Count(readFile(t, dir+"/a.jsonl"), "\n"))
+	sweep(out("b"))
+	merge := "merge"
+	for i := 1; i <= 4; i++ {
+		sweep(fmt.Sprintf("-shard %d/4 -o %s/piece-{shard}.jsonl", i, dir))
+		merge += fmt.Sprintf(" %s/piece-%d-of-4.jsonl", dir, i)
+	}
+	status, _, errOut := runCLI(t, strings.Fields(merge+out("c"))...)
+	require.Zero(t, status, errOut)
+	for _, n := range names {
+		a := readFile(t, dir+"/a."+n)
+		require.True(t, a == readFile(t, dir+"/b."+n), "second run, %s", n)
+		require.True(t, a == readFile(t, dir+"/c."+n), "sharded and merged, %s", n)
+	}
 }
 
 func TestSweepByEnvironment(t *testing.T) {
