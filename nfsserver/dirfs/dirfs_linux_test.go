@@ -15,6 +15,9 @@ func skips(own bool) []string {
 	if !own {
 		s = append(s, "stat", "data/used")
 	}
+	if !own && !mayMknod() {
+		s = append(s, "mknod")
+	}
 	if !fineTimes() {
 		s = append(s, "setattr", "setattr/guard", "setattr/size", "attr/times", "create/wcc", "write/wcc", "link", "rename", "rename/wcc")
 	}

@@ -17,9 +17,10 @@
 // a number that is used again after a removal by another process is not noticed.
 // An ID that does not name an object below the root is stale (vfs.ErrStale), whatever its
 // MAC. With Options.Key, IDs survive the server: one that is authentic but unknown
-// is looked up by file handle (CAP_DAC_READ_SEARCH), and else by one walk over the
-// export. Names changed by other processes are followed in the same way, and without
-// the capability if the object is open or stays in its directory.
+// is looked up by file handle (with CAP_DAC_READ_SEARCH, on ext4, xfs and tmpfs), and else by
+// one walk over the export. Names changed by other processes are followed by file handle
+// too, and without it if the object is open or stays in its directory; else its ID is
+// stale until it is looked up again.
 //
 // As root (or with CAP_CHOWN), new objects belong to whom the server says; else to
 // the user of the process, and the export wants AllSquash to that user.

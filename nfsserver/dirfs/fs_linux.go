@@ -146,15 +146,14 @@ func (fs *FS) probe(h *handle) {
 	var k kernelHandle
 	if !fs.noHandles && nameToHandle(h.fd, &k) == nil {
 		fs.layout = layoutOf(&k, h.st.Ino)
-		if gen, ok := fs.layout.generation(&k, h.st.Ino); ok && !fs.noByHandle {
-			fd, err := fs.openHandle(h.st.Ino, gen)
-			fs.noByHandle = err != nil
-			if err == nil {
-				_ = unix.Close(fd)
-			}
-		}
 	} else {
 		fs.weak = h.st.Mask&unix.STATX_BTIME == 0 || fs.noBirth
+	}
+	gen, _ := fs.layout.generation(&k, h.st.Ino)
+	fd, err := fs.openHandle(h.st.Ino, gen)
+	fs.noByHandle = err != nil
+	if err == nil {
+		_ = unix.Close(fd)
 	}
 	fs.chown = mayChown()
 }

@@ -137,6 +137,17 @@ var fineTimes = sync.OnceValue(func() bool {
 	return true
 })
 
+// mayMknod says whether all devices can be made where tests are: not without CAP_MKNOD, nor on
+// overlayfs, where one of them stands for a removed name.
+var mayMknod = sync.OnceValue(func() bool {
+	dir, err := os.MkdirTemp("", "dirfs")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	return unix.Mknod(filepath.Join(dir, "0"), unix.S_IFCHR, 0) == nil
+})
+
 func openFDs(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
