@@ -18,7 +18,7 @@ test: ## vet, every test on the embedded device, gofmt
 	@test -z "$$(gofmt -l .)" || { echo "gofmt these:"; gofmt -l .; exit 1; }
 
 test-rxe: ## the device suites in a guest: rxe and siw of a real kernel, which is also the peer (Debian 12; the first run fetches packages)
-	@$(GO) run ./internal/guest test $(if $(SUITE),-suite $(SUITE))
+	@$(GO) run ./internal/guest test $(if $(DEV),-dev $(DEV)) $(if $(SUITE),-suite $(SUITE))
 
 test-device: ## the device suites on this machine's own RDMA device: NFSRDMA_DEVICE=NAME make test-device
 	@$(GO) run ./internal/guest direct -dev "$(NFSRDMA_DEVICE)" $(if $(SUITE),-suite $(SUITE))
