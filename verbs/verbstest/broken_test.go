@@ -34,6 +34,8 @@ var broken = []struct {
 	{"keys live on after close", fault{
 		mr: func(p *pd, m verbs.MR, _ []byte) verbs.MR { return &lastingMR{m, p} },
 	}, []string{"stale/rkey-after-close-write", "stale/rkey-after-close-read", "stale/lkey-after-close", "stale/recv-buffer-after-close"}},
+	{"fast memory regions stay mapped", fault{unmap: func(list []verbs.FMR) []verbs.FMR { return list[1:] }},
+		[]string{"fmr/unmap", "fmr/unmap-several"}},
 	{"completions come newest first", fault{poll: func(c *cq, wc []verbs.WC) (int, error) {
 		var all [512]verbs.WC
 		n, err := c.CQ.Poll(all[:])

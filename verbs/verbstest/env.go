@@ -54,7 +54,7 @@ func Checks() []Check {
 	var all []Check
 	for _, theme := range [][]Check{
 		attrChecks, pdChecks, rightsChecks, qpRightsChecks, boundsChecks, staleChecks,
-		fastRegChecks, fastRegKeyChecks, window1Checks, window2Checks, dmaChecks,
+		fastRegChecks, fastRegKeyChecks, window1Checks, window2Checks, fmrChecks, dmaChecks,
 		sendChecks, immChecks, rdmaChecks, orderChecks, signalChecks,
 		cqChecks, srqChecks, rnrChecks, readDepthChecks, stateChecks, flushChecks,
 		cmChecks, cmEndChecks, busyChecks, concurrentChecks, integrityChecks,

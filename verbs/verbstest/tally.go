@@ -8,7 +8,7 @@ import (
 // optionalThemes are those of which a device may run no check, because it or its transport lacks
 // what they are about. Of every other theme at least one check must run.
 var optionalThemes = map[string]bool{
-	"fastreg": true, "window1": true, "window2": true, "dma": true, "globalkey": true, "dmakey": true,
+	"fastreg": true, "window1": true, "window2": true, "fmr": true, "dma": true, "globalkey": true, "dmakey": true,
 	"inline": true, "srq": true, "rnr": true,
 	"imm":   true, // iWARP has immediate data by RFC 7306 only
 	"retry": true, // iWARP leaves retries to TCP

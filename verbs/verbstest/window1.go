@@ -10,6 +10,7 @@ var window1Checks = []Check{
 	{Name: "window1/rights-subset", Needs: []Need{needWindow1}, Run: window1Rights},
 	{Name: "window1/bounds", Needs: []Need{needWindow1}, Run: window1Bounds},
 	{Name: "window1/unbind", Needs: []Need{needWindow1}, Run: window1Unbind},
+	{Name: "window1/key-when-posted", Needs: []Need{needWindow1}, Run: window1KeyPosted},
 	{Name: "window1/rebind-changes-key", Needs: []Need{needWindow1}, Run: window1Rebind},
 	{Name: "window1/region-without-mwbind", Needs: []Need{needWindow1}, Run: window1NoMWBind},
 	{Name: "window1/beyond-region", Needs: []Need{needWindow1}, Run: window1Beyond},
@@ -105,6 +106,24 @@ func window1Unbind(t *T) {
 	t.wantAccessDenied(c, s, verbs.OpRDMARead, key, m.addr(), 100, m.bytes())
 	c, s = t.connectIn(cpd, s.pd)
 	t.wantAccessDenied(c, s, verbs.OpRDMARead, now, m.addr(), 100, m.bytes())
+}
+
+// window1KeyPosted sends the key behind the bind, without waiting for that.
+func window1KeyPosted(t *T) {
+	c, s := t.connect(opts{}, opts{})
+	m := s.filled(500, bindable)
+	mw := s.window(verbs.MWType1)
+	for range 8 {
+		id := c.postRecv()
+		t.claimed(s.qp.BindMW(mw, 0, 0, verbs.Bind{MR: m.mr, Addr: m.addr(), Length: 500, Access: verbs.RemoteRead}), "BindMW")
+		key := mw.RKey()
+		send := verbs.SendWR{ID: t.nextID(), Op: verbs.OpSend, Flags: verbs.Signaled}
+		s.post(send)
+		c.wantMessage(id, 0)
+		c.wantReach(m.addr(), key, m.bytes(), "READ after the message that follows the bind")
+		s.wantSend(send, verbs.Success)
+		s.bind1(mw, verbs.Bind{MR: m.mr})
+	}
 }
 
 func window1Rebind(t *T) {

@@ -26,6 +26,7 @@ type fault struct {
 	negotiated func(i *id) (int, int)                           // instead of Negotiated
 	query      func(*verbs.QPAttr)                              // out of Query
 	resources  func(d *device, r *verbs.Resources)              // out of Resources
+	unmap      func([]verbs.FMR) []verbs.FMR                    // what is unmapped
 	missing    []string                                         // verbs that are ErrUnsupported
 }
 
@@ -267,6 +268,22 @@ func (p *pd) AllocMR(n int, a verbs.Access) (verbs.MR, error) {
 		return nil, err
 	}
 	return p.PD.AllocMR(n, p.rights(a))
+}
+
+// AllocFMR and UnmapFMR are there whether or not the device has CapFMR.
+func (p *pd) AllocFMR(n int, a verbs.Access) (verbs.FMR, error) {
+	d, ok := p.PD.(verbs.FMRDomain)
+	if !ok {
+		return nil, verbs.ErrUnsupported
+	}
+	return d.AllocFMR(n, p.rights(a))
+}
+
+func (p *pd) UnmapFMR(list []verbs.FMR) error {
+	if p.d.f.unmap != nil {
+		list = p.d.f.unmap(list)
+	}
+	return p.PD.(verbs.FMRDomain).UnmapFMR(list)
 }
 
 func (p *pd) Close() error {
