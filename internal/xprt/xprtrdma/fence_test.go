@@ -38,31 +38,39 @@ func TestC28MemoryIsFencedAfterReply(t *testing.T) {
 		{"remote invalidation", true, callSpec{sink: make([]byte, 9000)}, 0},
 		{"remote invalidation of one of two", true, callSpec{sink: make([]byte, 9000), data: make([]byte, 9000)}, 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var last *call
-			r := newRig(t, serve(func(k *call) {
-				last = k
-				h := k.answer()
-				for i := range h.Writes.Len() {
-					k.store(h.Writes.Chunk(i), pattern(9000, 1))
+		for _, mode := range chunkCases {
+			if mode.mode == AllPhysical || c.inv && !mode.remoteInv {
+				continue
+			}
+			t.Run(c.name+"/"+mode.String(), func(t *testing.T) {
+				var last *call
+				r := newRig(t, mode.use, serve(func(k *call) {
+					last = k
+					h := k.answer()
+					for i := range h.Writes.Len() {
+						k.store(h.Writes.Chunk(i), pattern(9000, 1))
+					}
+					inv := uint32(0)
+					if c.inv {
+						inv = k.aKey()
+					}
+					k.send(h, success(h.XID, okBody), inv)
+				}))
+				q, err := r.x.Get(bg)
+				require.NoError(t, err)
+				defer r.x.Put(q)
+				_, err = r.doReq(bg, q, c.spec)
+				require.NoError(t, err)
+				if mode.wrs {
+					r.wantCounter("local_inv_needed", c.localInv)
 				}
-				inv := uint32(0)
-				if c.inv {
-					inv = k.aKey()
-				}
-				k.send(h, success(h.XID, okBody), inv)
-			}))
-			q, err := r.x.Get(bg)
-			require.NoError(t, err)
-			defer r.x.Put(q)
-			_, err = r.doReq(bg, q, c.spec)
-			require.NoError(t, err)
-			r.wantCounter("local_inv_needed", c.localInv)
-			r.wantPeerShutOut(last, c.spec.sink)
-			r.wantCounter("connect_count", 1)
-			r.mustDo(callSpec{})
-			r.wantCounter("connect_count", 2)
-		})
+				r.wantCounter("remote_invalidations", btoi(c.inv))
+				r.wantPeerShutOut(last, c.spec.sink)
+				r.wantCounter("connect_count", 1)
+				r.mustDo(callSpec{})
+				r.wantCounter("connect_count", 2)
+			})
+		}
 	}
 }
 
@@ -93,8 +101,16 @@ func (r *rig) wantPeerShutOut(k *call, sink []byte) {
 // C28: a cancelled call returns only when its memory is fenced; the call keeps its credit until the
 // reply comes, and the connection lives on.
 func TestC28CancelledCallIsFenced(t *testing.T) {
+	for _, mode := range chunkCases {
+		if mode.mode != AllPhysical {
+			t.Run(mode.String(), func(t *testing.T) { cancelledIsFenced(t, mode) })
+		}
+	}
+}
+
+func cancelledIsFenced(t *testing.T, mode modeCase) {
 	h := &holder{}
-	r := newRig(t, serve(h.serve))
+	r := newRig(t, mode.use, serve(h.serve))
 	r.open(h, 2)
 	ctx, cancel := r.s.WithCancel(bg)
 	sink := pattern(9000, 4)
@@ -126,8 +142,16 @@ func TestC28CancelledCallIsFenced(t *testing.T) {
 
 // C28: the server that writes after a cancel is shut out; calls go on over a new connection.
 func TestC28LateWriteAfterCancel(t *testing.T) {
+	for _, mode := range chunkCases {
+		if mode.mode != AllPhysical {
+			t.Run(mode.String(), func(t *testing.T) { lateWrite(t, mode) })
+		}
+	}
+}
+
+func lateWrite(t *testing.T, mode modeCase) {
 	h := &holder{}
-	r := newRig(t, serve(h.serve))
+	r := newRig(t, mode.use, serve(h.serve))
 	r.open(h, 8)
 	ctx, cancel := r.s.WithCancel(bg)
 	sink := pattern(9000, 4)
@@ -173,10 +197,10 @@ func TestC36AllPhysicalCancelCloses(t *testing.T) {
 
 // A call without chunks has nothing to fence: cancelling it leaves the connection alone in each mode.
 func TestCancelInlineCall(t *testing.T) {
-	for _, mode := range []RegMode{FastReg, AllPhysical, Bounce} {
+	for _, mode := range modeCases {
 		t.Run(mode.String(), func(t *testing.T) {
 			h := &holder{}
-			r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }), serve(h.serve))
+			r := newRig(t, mode.use, serve(h.serve))
 			ctx, cancel := r.s.WithTimeout(bg, second)
 			defer cancel()
 			_, err := r.do(ctx, callSpec{})
@@ -266,10 +290,11 @@ func TestF15SendQueueExhausted(t *testing.T) {
 // Every send queue entry comes back: with its completion, or with that of a later one.
 func TestSendQueueEntriesComeBack(t *testing.T) {
 	for _, inv := range []bool{false, true} {
-		for _, mode := range allModes {
-			r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }), serve(func(k *call) {
+		for _, mc := range modeCases {
+			mode := mc.mode
+			r := newRig(t, mc.use, serve(func(k *call) {
 				key := uint32(0)
-				if inv && k.c.p.cfg.inv && mode == FastReg {
+				if inv && mc.remoteInv {
 					key = k.aKey()
 				}
 				k.send(k.answer(), success(k.hdr.XID, okBody), key)
@@ -282,7 +307,7 @@ func TestSendQueueEntriesComeBack(t *testing.T) {
 				r.mustDo(c)
 			}
 			e := r.x.ep.Load()
-			assert.Equal(t, r.x.sqDepth(), e.sq.Free()+int(e.sqLoose.Load()), "%v %t", mode, inv)
+			assert.Equal(t, r.x.sqDepth(), e.sq.Free()+int(e.sqLoose.Load()), "%v %t", mc, inv)
 			r.wantCounter("empty_sendctx_q", 0)
 		}
 	}

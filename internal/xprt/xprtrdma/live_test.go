@@ -17,14 +17,15 @@ import (
 // Goroutines make calls, cancel some, and the connection is dropped under them: for the race detector. Data that
 // a call without error brings must be right, and a cancelled call's memory must not change afterwards.
 func TestLiveCallsCancelsAndDrops(t *testing.T) {
-	for _, mode := range allModes {
-		t.Run(mode.String(), func(t *testing.T) {
+	for _, mc := range modeCases {
+		t.Run(mc.String(), func(t *testing.T) {
+			mode := mc.mode
 			n := 9000
 			if mode == Bounce {
 				n = 2000
 			}
-			r := newRig(t, live, withConfig(func(c *Config) {
-				c.Mode, c.ReconnectMin, c.ReconnectMax = mode, sched.Millisecond, 2*sched.Millisecond
+			r := newRig(t, live, mc.use, withConfig(func(c *Config) {
+				c.ReconnectMin, c.ReconnectMax = sched.Millisecond, 2*sched.Millisecond
 			}), serve(func(k *call) {
 				if len(k.hdr.Reads) > 0 {
 					if got := k.fetch(uint32(len(k.msg))); got != nil {
@@ -87,8 +88,8 @@ func (r *rig) liveCall(rng *rand.Rand, n int, mode RegMode) {
 
 // Close from another goroutine at any moment.
 func TestLiveClose(t *testing.T) {
-	for i := range 15 {
-		r := newRig(t, live, withConfig(func(c *Config) { c.Mode = allModes[i%2] }))
+	for i := range 16 {
+		r := newRig(t, live, chunkCases[i%len(chunkCases)].use)
 		g := r.s.NewGroup("callers")
 		for k := range 6 {
 			g.Go(fmt.Sprint("caller ", k), func() {

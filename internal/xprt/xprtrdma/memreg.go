@@ -64,6 +64,7 @@ type region struct {
 	mr    verbs.FastRegMR // fastreg
 	mw    verbs.MW        // memory windows
 	fmr   verbs.FMR       // FMR
+	under verbs.MR        // memory windows: what it is bound to
 	key   uint32
 	valid bool // registered, as far as this side knows
 	// loose is the connection whose send queue has an invalidation that nobody waits for; 0: none.

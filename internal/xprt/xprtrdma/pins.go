@@ -165,6 +165,12 @@ func (c *pinCache) evict(q *Req) bool {
 	return false
 }
 
+func (c *pinCache) anyIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count > 0
+}
+
 func (c *pinCache) indexOf(p *pin) int {
 	i := sort.Search(len(c.sorted), func(i int) bool { return c.sorted[i].base >= p.base })
 	for c.sorted[i] != p {

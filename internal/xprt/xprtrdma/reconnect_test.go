@@ -14,17 +14,15 @@ import (
 	"example.org/nfsrdma/verbs"
 )
 
-var allModes = []RegMode{FastReg, AllPhysical, Bounce, Register, MemWindow, MemWindowAsync, FMR}
-
 // Calls in flight when the connection ends are sent again with the same XIDs, and end well (F22).
 func TestF22RetransmitSameXID(t *testing.T) {
-	for _, mode := range allModes {
+	for _, mode := range modeCases {
 		t.Run(mode.String(), func(t *testing.T) {
 			h := &holder{}
-			r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }), serve(h.serve))
+			r := newRig(t, mode.use, serve(h.serve))
 			r.open(h, 8)
 			n := 9000
-			if mode == Bounce {
+			if mode.mode == Bounce {
 				n = 2000
 			}
 			var calls []*pendingCall
@@ -231,16 +229,17 @@ func TestAbandonedCallTimesOut(t *testing.T) {
 
 // F22: the connection is dropped at any message, by either side; every call ends, and the data are right.
 func TestF22DropAtAnyMessage(t *testing.T) {
-	for _, mode := range allModes {
+	for _, mc := range modeCases {
+		mode := mc.mode
 		for drop := 1; drop <= 12; drop++ {
 			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v/message %d/after reply=%t", mode, drop, after), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%v/message %d/after reply=%t", mc, drop, after), func(t *testing.T) {
 					seen, fetched := 0, 0
 					n := 20000
 					if mode == Bounce {
 						n = 2000
 					}
-					r := newRig(t, withConfig(func(c *Config) { c.Mode = mode }), serve(func(k *call) {
+					r := newRig(t, mc.use, serve(func(k *call) {
 						seen++
 						if seen == drop && !after {
 							k.c.close()
@@ -285,7 +284,7 @@ func TestF22DropAtAnyMessage(t *testing.T) {
 // Close at any moment ends every call with ErrClosed and leaves nothing; newRig's end checks the rest.
 func TestCloseAtAnyMoment(t *testing.T) {
 	for seed := range 100 {
-		r := newRig(t, withConfig(func(c *Config) { c.Mode = allModes[seed%2] }), serve(func(k *call) {
+		r := newRig(t, chunkCases[seed%len(chunkCases)].use, serve(func(k *call) {
 			r := k.c.p.s.Rand(fmt.Sprint(seed, k.c.seen))
 			k.c.p.s.Sleep(bg, sched.Duration(r.IntN(1000))*sched.Microsecond)
 			for range k.hdr.Reads {

@@ -340,7 +340,7 @@ func (c *peerConn) received(cq verbs.CQ) {
 		n, _ := cq.Poll(wc[:])
 		for _, w := range wc[:n] {
 			if w.Status != verbs.Success {
-				c.q.Close()
+				c.close() // as a server does: the client may not hear of the queue pair's end otherwise
 				continue
 			}
 			i := int(w.ID)

@@ -130,7 +130,7 @@ func (e *ep) postInv(wrs []verbs.SendWR) error {
 		return err
 	}
 	for i := range wrs {
-		if err := e.qp.BindMW(wrs[i].MW, wrs[i].ID, wrs[i].Flags, verbs.Bind{}); err != nil {
+		if err := e.qp.BindMW(wrs[i].MW, wrs[i].ID, wrs[i].Flags, wrs[i].Bind); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,10 @@ package xprtrdma
 
 import (
 	"context"
+	"errors"
 
 	"example.org/nfsrdma/internal/rpcrdma"
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -72,10 +74,18 @@ func (r *windows) reserve(ctx context.Context, q *Req, n int) error {
 	e := q.ep
 	e.users.Add(1)
 	q.usesQP = true
-	if e.dead.Load() {
-		return errLost
+	for !e.dead.Load() {
+		err := r.pins.line.get(ctx, q)
+		if !r.async || !errors.Is(err, verbs.ErrNoResources) || !r.pins.anyIdle() {
+			return err
+		}
+		// Unused registrations have windows bound still: their unbinding, which nobody waits for, is
+		// in the send queue.
+		if err := r.x.s.Sleep(ctx, 20*sched.Microsecond); err != nil {
+			return err
+		}
 	}
-	return r.pins.line.get(ctx, q)
+	return errLost
 }
 
 // register leaves the keys of type 1 to bind.
@@ -84,6 +94,7 @@ func (r *windows) register(q *Req, m *mapping) error {
 	addr := m.pin.addr(m.buf)
 	for off := 0; off < len(m.buf); off += step {
 		g := q.nextRegion()
+		g.under = m.pin.mr
 		n := min(step, len(m.buf)-off)
 		at := addr + uint64(off)
 		if r.typ == verbs.MWType2B {
@@ -138,14 +149,19 @@ func (r *windows) fenceWRs(q *Req) {
 	}
 	for _, g := range q.regs {
 		if g.valid {
-			q.inv = append(q.inv, verbs.SendWR{Op: verbs.OpBindMW, MW: g.mw}) // unbinds
+			q.inv = append(q.inv, verbs.SendWR{Op: verbs.OpBindMW, MW: g.mw, Bind: verbs.Bind{MR: g.under}}) // unbinds
 		}
 	}
 }
 
 func (r *windows) release(q *Req, broken bool) {
-	clear(q.wrs) // they refer to regions, and so to the caller's memory
-	q.wrs = q.wrs[:0]
+	// What refers to regions, and so to the caller's memory, must not outlive the call.
+	clear(q.wrs)
+	clear(q.inv)
+	q.wrs, q.inv = q.wrs[:0], q.inv[:0]
+	for _, g := range q.regs {
+		g.under = nil
+	}
 	r.pool.put(q, broken)
 	if q.inLine {
 		r.pins.release(q)
