@@ -31,7 +31,8 @@ func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfscli
 	p := &f.params
 	c := nfsclient.Config{
 		Device: f.dev.client, Addr: f.dev.addr, Export: export, Sched: f.s,
-		RegMode: p.RegMode, MaxDataSegs: p.MaxDataSegs, RSize: p.RSize, WSize: p.WSize,
+		RegMode: p.RegMode, RegCost: nfsclient.RegCost{Op: p.RegTime, Page: p.RegPageTime, Invalidate: p.InvTime},
+		MaxDataSegs: p.MaxDataSegs, RSize: p.RSize, WSize: p.WSize,
 		InlineSend: p.InlineWrite, InlineRecv: p.InlineRead, Credits: p.Credits, IRD: p.IRD, SQDepth: p.ClientSQDepth,
 		NoRemoteInvalidation: p.NoRemoteInv, NoPadOptimize: p.NoPadOptimize,
 		Cred: nfsclient.Cred{UID: p.UID, GID: p.GID},

@@ -41,7 +41,10 @@ type Params struct {
 	Link        *Link       // default a direct wire
 
 	// The client.
-	RegMode       nfsclient.RegMode // rdma_memreg_strategy; default FastReg
+	RegMode       nfsclient.RegMode // rdma_memreg_strategy; default the best that the device has, FastReg on softroce
+	RegTime       time.Duration     // modelled cost of a registration or bind, which its call waits for; default none
+	RegPageTime   time.Duration     // and of each of its pages; default none
+	InvTime       time.Duration     // and of an invalidation or deregistration by the client; default none
 	MaxDataSegs   int               // RPCRDMA_MAX_DATA_SEGS, pages a call can carry; default 257
 	RSize, WSize  int               // mount options rsize, wsize in bytes; default and limit MaxDataSegs x 4096 and the server's
 	InlineRead    int               // rdma_max_inline_read, bytes; default 4096

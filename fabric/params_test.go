@@ -114,6 +114,40 @@ func TestUnsupportedModes(t *testing.T) {
 	assert.ErrorContains(t, err, "RegisterSink")
 }
 
+// TestDefaultMode: without a mode the client takes the best that the device has. The last is as devices
+// over libibverbs are: no fast registration, no keys for DMA addresses.
+func TestDefaultMode(t *testing.T) {
+	user := func(p softroce.Personality, caps verbs.Cap) softroce.Personality {
+		p.Name = "user"
+		p.Attr.Caps, p.Attr.MaxFastRegPages = caps, 0
+		return p
+	}
+	for _, c := range []struct {
+		per  softroce.Personality
+		want nfsclient.RegMode
+		inv  bool // by the server
+	}{
+		{softroce.RoCE, nfsclient.FastReg, true},
+		{softroce.T310, nfsclient.FastReg, true},
+		{user(softroce.T310, 0), nfsclient.Register, false},
+	} {
+		for _, live := range []bool{false, true} {
+			f := fabric.New(t, fabric.Params{Personality: c.per, Live: live})
+			assert.NoError(t, exercise(f), "%v", c.want)
+			m := f.Mount(t, "/")
+			assert.Equal(t, c.want, m.Negotiated().RegMode)
+			assert.Equal(t, c.inv, m.Negotiated().RemoteInvalidation)
+			m.ReadFile(t, "whole")
+			n, ok := f.Client().Counters().Get("remote_invalidations")
+			assert.True(t, ok)
+			assert.Equal(t, c.inv, n > 0)
+			if c.want != nfsclient.FastReg {
+				assert.Zero(t, f.Client().Resources().DMAMap)
+			}
+		}
+	}
+}
+
 // exercise moves data in both directions with sizes odd and even, and compares all of it.
 func exercise(f *fabric.Fabric) error {
 	m, err := f.Dial(bg, "/")
@@ -284,4 +318,26 @@ func randomParams(rng *rand.Rand) fabric.Params {
 func tooSmall(p *fabric.Params, err error) bool {
 	var m *nfsclient.MarshalError
 	return errors.As(err, &m) && m.Knob == "SQDepth" && p.ClientSQDepth > 0
+}
+
+// TestRegistrationCost: what a registration costs is the limit of a client with one call at a time.
+func TestRegistrationCost(t *testing.T) {
+	for _, c := range []struct {
+		mode nfsclient.RegMode
+		want time.Duration // a WRITE of 16 pages
+	}{
+		{nfsclient.FastReg, 10*time.Microsecond + 16*time.Microsecond}, // and the server invalidates
+		{nfsclient.Register, 10*time.Microsecond + 16*time.Microsecond + 3*time.Microsecond},
+		{nfsclient.FMR, 10*time.Microsecond + 16*time.Microsecond + 3*time.Microsecond},
+		{nfsclient.MemWindow, 10 * time.Microsecond}, // the buffer stays registered
+		{nfsclient.AllPhysical, 0},
+	} {
+		f := fabric.New(t, fabric.Params{RegMode: c.mode, RegTime: 10 * time.Microsecond, RegPageTime: time.Microsecond, InvTime: 3 * time.Microsecond})
+		l := fabric.Load{Op: fabric.Write, Size: 64 << 10, Depth: 1, Calls: 100}
+		f.Run(t, l) // warm
+		before, _ := f.Client().Counters().Get("registration_ns")
+		f.Run(t, l)
+		after, _ := f.Client().Counters().Get("registration_ns")
+		assert.InDelta(t, 100*c.want.Nanoseconds(), after-before, 100, "%v", c.mode)
+	}
 }

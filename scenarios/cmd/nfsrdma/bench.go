@@ -16,7 +16,7 @@ import (
 type benchCmd struct {
 	Format string            `default:"text" enum:"text,json" help:"Output: text or json."`
 	Time   time.Duration     `default:"1s" help:"Time of each measurement."`
-	Mode   nfsclient.RegMode `default:"fastreg" help:"Registration mode: fastreg, all-physical or bounce."`
+	Mode   nfsclient.RegMode `default:"auto" help:"Registration mode: auto, fastreg, all-physical, bounce, register, mw, mw-async or fmr; or a strategy number with its kernel, such as 5@2.6.24."`
 	Seed   uint64            `default:"1" help:"Seed of the random offsets."`
 	Only   string            `help:"Measure only the figures whose name contains this."`
 	Quiet  bool              `short:"q" help:"No progress on standard error."`

@@ -78,7 +78,7 @@ func TestHelpAndErrors(t *testing.T) {
 		{"run segments -seed x", 2, "seed"},
 		{"frobnicate", 2, "frobnicate"},
 		{"bench -mode magic", 2, "magic"},
-		{"bench -mode mw -time 1ms", 1, "not implemented by this client, which has fastreg"},
+		{"bench -mode 6", 2, "the era of the strategy number is missing"},
 		{"bench -only nosuch -time 1ms", 1, "read4k_per_s"},
 		{"bench -time 0", 1, "time"},
 		{"run segments --explain --format=json", 1, "text only"},
