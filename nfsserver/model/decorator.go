@@ -16,13 +16,13 @@ type Flusher interface {
 // Crasher loses what is not durable, as the crash of a server does. A decorator passes it on.
 type Crasher interface{ Crash() }
 
-// Levels of the meters, below the nfsd threads: locks, then what is nearer to the hardware.
+// Levels of the meters.
 const (
-	levelCommitLock = 70 + iota
-	levelDirty
-	levelInodeLock
-	levelJournal = 90 + iota
-	levelDisk
+	levelCommitLock = sched.LevelLock
+	levelDirty      = sched.LevelLock + 1
+	levelInodeLock  = sched.LevelLock + 2
+	levelJournal    = sched.LevelDisk
+	levelDisk       = sched.LevelDisk + 1
 )
 
 // maxMeters bounds how many objects of a kind, such as the locks of files, have a meter of their own.

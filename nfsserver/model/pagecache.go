@@ -188,7 +188,8 @@ func (m *PageCache) commit(ctx context.Context, id vfs.ID, off, n uint64, w *vfs
 	return m.below.Commit(ctx, id, off, n, w)
 }
 
-// flush writes what is dirty in the range and waits for what is being written.
+// flush writes what is dirty in the range now, all of it at once, and waits for what is being written. What
+// becomes dirty meanwhile stays.
 func (m *PageCache) flush(ctx context.Context, id vfs.ID, off, n uint64) error {
 	end := off + n
 	if n == 0 || end < off {
@@ -201,35 +202,61 @@ func (m *PageCache) flush(ctx context.Context, id vfs.ID, off, n uint64) error {
 		return nil
 	}
 	others := f.underWay(off, end)
+	var mine []*writing
 	for {
 		e, ok := f.dirty.take(off, end, 0)
 		if !ok {
 			break
 		}
-		if err := m.write(ctx, f, e, &m.st.Flushed); err != nil {
-			return err
-		}
+		mine = append(mine, m.begin(f, e))
 	}
 	m.settled(f)
-	for _, w := range others {
+	var failed error
+	g := m.s.NewGroup("the writeback of a file")
+	for i, w := range mine {
+		write := func() {
+			if err := m.write(ctx, f, w, &m.st.Flushed); err != nil {
+				failed = err
+			}
+		}
+		if i < len(mine)-1 {
+			g.Go("flush", func() {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				write()
+			})
+			continue
+		}
+		write()
+	}
+	wait := func(g *sched.Group) error {
 		m.mu.Unlock()
-		err := w.done.Wait(ctx)
-		m.mu.Lock()
-		if err != nil {
+		defer m.mu.Lock()
+		return g.Wait(ctx)
+	}
+	if err := wait(g); err != nil {
+		return err
+	}
+	for _, w := range others {
+		if err := wait(w.done); err != nil {
 			return err
 		}
 	}
-	return nil
+	return failed
 }
 
-// write writes an extent that was taken from the dirty ones; on an error it is dirty again. mu is held, but
-// not while it waits.
-func (m *PageCache) write(ctx context.Context, f *cachedFile, e extent, count *int64) error {
+// begin notes that an extent is being written, which was taken from the dirty ones. mu is held.
+func (m *PageCache) begin(f *cachedFile, e extent) *writing {
 	w := &writing{extent: e, done: m.s.NewGroup("the writeback of a range")}
 	w.done.Add(1)
 	f.writing = append(f.writing, w)
+	return w
+}
+
+// write writes an extent; on an error it is dirty again. mu is held, but not while it waits.
+func (m *PageCache) write(ctx context.Context, f *cachedFile, w *writing, count *int64) error {
 	m.mu.Unlock()
-	err := m.dev.IO(ctx, true, f.id.Ino, f.base+e.off, int(e.len()))
+	err := m.dev.IO(ctx, true, f.id.Ino, f.base+w.off, int(w.len()))
 	m.mu.Lock()
 	f.remove(w)
 	w.done.Done()
@@ -239,10 +266,10 @@ func (m *PageCache) write(ctx context.Context, f *cachedFile, e extent, count *i
 		if len(f.dirty) == 0 {
 			m.order = append(m.order, f)
 		}
-		m.dirty -= e.len() - f.dirty.add(e)
+		m.dirty -= w.len() - f.dirty.add(w.extent)
 	default:
-		m.dirty -= e.len()
-		*count += e.len()
+		m.dirty -= w.len()
+		*count += w.len()
 	}
 	m.settled(f)
 	m.relax()
@@ -280,7 +307,7 @@ func (m *PageCache) writeback() {
 		if !ok {
 			return
 		}
-		if m.write(context.Background(), f, e, &m.st.Background) != nil {
+		if m.write(context.Background(), f, m.begin(f, e), &m.st.Background) != nil {
 			return
 		}
 	}
