@@ -55,7 +55,7 @@ func (s *sweep) cell(ctx context.Context, i int) (*SweepCell, error) {
 
 // runCell runs one load on a fabric of its own.
 func runCell(ctx context.Context, set *setting) (r *Result, err error) {
-	// A broken invariant of one cell should not cost the others.
+	// A broken invariant of one cell should not cost the others. Its fabric is left as it is: who panics may hold locks.
 	defer func() {
 		if x := recover(); x != nil {
 			r, err = nil, fmt.Errorf("panic: %v", x)

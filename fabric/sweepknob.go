@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -79,7 +80,7 @@ var zeroIsValue = []string{"UID", "GID", "ReadPercent", "Warm", "Bytes", "Calls"
 	"Link.BitsPerSecond", "Link.MTU", "Link.Overhead", "Link.Queue"}
 
 // notKnobs cannot be turned: a sweep decides on them, or they make no difference.
-var notKnobs = []string{"Params.Seed", "Params.Live", "Params.Device", "Params.Trace", "Params.Link", "Link.Name"}
+var notKnobs = []string{"Params.Seed", "Params.Live", "Params.Device", "Params.Trace", "Params.Link", "Load.Dir", "Load.Name", "Link.Name"}
 
 // sweepKnobs are all knobs: the fields of Params, Load and Link that are numbers, switches or names, and a few of
 // the sweep's own.
@@ -157,7 +158,32 @@ func (k *sweepKnob) of(t reflect.Type) (put func(v reflect.Value, s string)) {
 			v.SetInt(int64(d))
 		}
 	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		read := func(s string) (v reflect.Value, err error) {
+			p := reflect.New(t)
+			err = p.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s))
+			return p.Elem(), err
+		}
+		k.kind, k.zeroSet = "name", true
+		k.parse = func(s string) (string, error) {
+			_, err := read(s)
+			return s, err
+		}
+		return func(v reflect.Value, s string) {
+			x, _ := read(s)
+			v.Set(x)
+		}
+	}
 	switch t.Kind() {
+	case reflect.String:
+		k.kind, k.zeroSet = "text", true
+		k.parse = func(s string) (string, error) {
+			if s == "" {
+				return "", errors.New("a text that is not empty")
+			}
+			return s, nil
+		}
+		return func(v reflect.Value, s string) { v.SetString(s) }
 	case reflect.Bool:
 		k.kind, k.parse = "true or false", parseName([]string{"false", "true"})
 		return func(v reflect.Value, s string) { v.SetBool(s == "true") }
@@ -196,9 +222,7 @@ func valueNames(t reflect.Type) []string {
 		if s == "" || strings.ContainsAny(s, "( ") {
 			break
 		}
-		if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); !ok || v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s)) == nil {
-			names = append(names, s)
-		}
+		names = append(names, s)
 	}
 	return names
 }

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestKnobErrors(t *testing.T) {
 // Each knob reaches its field, and nothing else.
 func TestEveryKnobTurns(t *testing.T) {
 	sample := func(k *sweepKnob) string {
-		for _, v := range []string{"3", "2us", "true"} {
+		for _, v := range []string{"3", "2us", "true", "x"} {
 			if s, err := k.parse(v); err == nil {
 				return s
 			}
@@ -167,7 +168,8 @@ func TestFieldsWithoutKnob(t *testing.T) {
 			}
 		}
 	}
-	assert.Subset(t, []string{"Live", "Trace", "Client", "Sizes", "Mount", "Dir", "Name"}, out)
+	assert.Subset(t, []string{"Live", "Trace", "Client", "Sizes", "Mount", "Dir", "Name"}, out,
+		"a new field wants a knob (sweepKnob.of, sweepKnobs) or a place in this list")
 }
 
 func TestSpecsNeverPanic(t *testing.T) {
@@ -183,4 +185,25 @@ func TestSpecsNeverPanic(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, vs, again, "canonical values are their own canonical form")
 	})
+}
+
+// Fields of types that read their own text, and texts, are knobs as well.
+func TestKnobOfText(t *testing.T) {
+	var k sweepKnob
+	put := k.of(reflect.TypeFor[netip.Addr]())
+	require.NotNil(t, put)
+	_, err := k.value("nowhere")
+	require.ErrorContains(t, err, `is "nowhere", must be`)
+	v, err := k.value("10.0.0.1")
+	require.NoError(t, err)
+	var a netip.Addr
+	put(reflect.ValueOf(&a).Elem(), v)
+	assert.Equal(t, netip.MustParseAddr("10.0.0.1"), a)
+
+	put = k.of(reflect.TypeFor[string]())
+	var s string
+	put(reflect.ValueOf(&s).Elem(), "x")
+	assert.Equal(t, "x", s)
+	_, err = k.value("")
+	require.ErrorContains(t, err, "not empty")
 }
