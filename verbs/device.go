@@ -56,7 +56,7 @@ type Cap uint32
 const (
 	CapMemMgtExtensions Cap = 1 << iota // REG_MR, LOCAL_INV, SEND_WITH_INV
 	CapMemWindow1                       // type 1 windows
-	CapMemWindow2B                      // type 2B windows
+	CapMemWindow2B                      // type 2B windows, with LOCAL_INV of them
 	CapLocalDMAKey                      // PD.LocalDMAKey
 	CapGlobalKey                        // PD.GlobalKey (all-physical)
 	CapRNR                              // receiver-not-ready flow control; iWARP has none

@@ -121,7 +121,8 @@ const (
 )
 
 // WC is a work completion (struct ibv_wc). Unless Status is Success only ID,
-// Status and QPN are valid.
+// Status and QPN are valid. Op may be plain SEND or RDMA_WRITE for those with immediate data or
+// invalidation: libibverbs does not tell.
 type WC struct {
 	ID      uint64
 	Status  Status

@@ -262,7 +262,7 @@ func (c *cq) sort(wc *verbs.WC) {
 // flush completes what is left of a queue pair in ERR, behind what the device gives.
 func (c *cq) flush(q *qp, rest func(qpn uint32, out []verbs.WC) []verbs.WC) {
 	c.poll.Lock()
-	if c.gone {
+	if !slices.Contains(c.qps, q) {
 		c.poll.Unlock()
 		return
 	}

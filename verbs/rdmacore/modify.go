@@ -18,6 +18,14 @@ const psnMask = 1<<24 - 1
 
 // Modify implements verbs.QP.
 func (q *qp) Modify(a verbs.QPAttr) error {
+	err := q.modify(a)
+	if err == nil && a.State == verbs.Error {
+		q.flush()
+	}
+	return err
+}
+
+func (q *qp) modify(a verbs.QPAttr) error {
 	q.ctl.Lock()
 	defer q.ctl.Unlock()
 	if q.closed {
@@ -50,9 +58,6 @@ func (q *qp) Modify(a verbs.QPAttr) error {
 		return errnoError(int(rc), "%s: modify %v to %v", q.what(), from, a.State)
 	}
 	q.note(from, &a)
-	if a.State == verbs.Error {
-		q.flush()
-	}
 	return nil
 }
 
@@ -195,6 +200,11 @@ func (q *qp) Query() verbs.QPAttr {
 // fail moves the queue pair to ERR, if it has left RESET; also again, as rxe flushes the receives that were
 // posted since only then.
 func (q *qp) fail() {
+	q.becomeError()
+	q.flush()
+}
+
+func (q *qp) becomeError() {
 	q.ctl.Lock()
 	defer q.ctl.Unlock()
 	if q.closed || q.now() == verbs.Reset {
@@ -204,10 +214,9 @@ func (q *qp) fail() {
 	c.qp_state = C.IBV_QPS_ERR
 	_ = C.ibv_modify_qp(q.c, &c, C.IBV_QP_STATE) // the device may have done it
 	q.state.Store(uint32(verbs.Error))
-	q.flush()
 }
 
-// flush completes what the device has forgotten. ctl is held.
+// flush completes what the device has forgotten. No lock is held: it may call handlers.
 func (q *qp) flush() {
 	if q.track != nil {
 		q.scq.flush(q, q.track.flushSends)

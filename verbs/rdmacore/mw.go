@@ -67,8 +67,11 @@ func (w *mw) NextKey() uint32 {
 	}
 }
 
-// bound notes the key of a bind that was posted.
-func (w *mw) bound(key uint32) { w.key.Store(key) }
+// bound notes the key of a bind that was posted; the library finds the window of the next one by it.
+func (w *mw) bound(key uint32) {
+	w.c.rkey = C.uint32_t(key)
+	w.key.Store(key)
+}
 
 // Close implements verbs.MW.
 func (w *mw) Close() error {

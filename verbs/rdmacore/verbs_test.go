@@ -45,7 +45,13 @@ func newEnv(d verbs.Device) *verbstest.Env {
 	e := &verbstest.Env{
 		Client: d, Server: d,
 		ServerAddr:  func() string { return newAddr(d) },
-		UnknownAddr: "192.0.2.1:20049",
+		UnknownAddr: "[2001:db8::1]:20049",
+	}
+	switch d.Attr().Vendor {
+	case "0xffffff":
+		e.Statuses, e.Deviations = rxeStatuses, rxeDeviations
+	case "0x626d74":
+		e.Statuses, e.Deviations = siwStatuses, siwDeviations
 	}
 	if d.Attr().Transport == verbs.RoCE {
 		e.DeviceAddr = addrOf

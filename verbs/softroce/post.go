@@ -119,8 +119,12 @@ func (q *qp) checkPost(wr *verbs.SendWR, type1 bool) error {
 	a := &q.dev.attr
 	switch wr.Op {
 	case verbs.OpSend, verbs.OpSendWithImm, verbs.OpRDMAWrite, verbs.OpRDMAWriteWithImm, verbs.OpRDMARead:
-	case verbs.OpSendWithInv, verbs.OpLocalInv, verbs.OpRegMR:
-		if a.Caps&verbs.CapMemMgtExtensions == 0 {
+	case verbs.OpSendWithInv:
+		if a.Caps&verbs.CapSendWithInv == 0 {
+			return fail(verbs.ErrUnsupported, "sends with invalidation")
+		}
+	case verbs.OpLocalInv, verbs.OpRegMR:
+		if a.Caps&verbs.CapMemMgtExtensions == 0 && (wr.Op == verbs.OpRegMR || a.Caps&verbs.CapMemWindow2B == 0) {
 			return fail(verbs.ErrUnsupported, "memory management extensions")
 		}
 		if m, ok := wr.Reg.(*fastMR); wr.Op == verbs.OpRegMR && (!ok || m.r.dev != q.dev) {

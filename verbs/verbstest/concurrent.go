@@ -248,7 +248,7 @@ func concurrentDisconnect(t *T) {
 	c.wantCM(verbs.CMDisconnected)
 	t.settle()
 	c.wantEmpty(c.scq, "each work request has one completion")
-	require.Greater(t, taken, 1)
+	require.Greater(t, taken, 0)
 }
 
 // concurrentClose closes the responder's queue pair and connection in the middle of the initiator's traffic.

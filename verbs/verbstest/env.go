@@ -20,6 +20,11 @@ type Env struct {
 	// DeviceAddr is a device's QPAttr.DestAddr. Nil skips the checks of queue pairs
 	// that no connection manager drives.
 	DeviceAddr func(verbs.Device) string
+	// Statuses are those that the devices are known to give where the specification has
+	// another, which is the key: nothing else of a check is affected.
+	Statuses map[verbs.Status]verbs.Status
+	// Deviations are the checks, by name, that a device is known to fail, and why: they are skipped.
+	Deviations map[string]string
 	// Sched runs the checks' tasks. Nil: goroutines and the wall clock.
 	Sched *sched.Sched
 }
@@ -90,6 +95,10 @@ func RunCheck(tb TB, c Check, e *Env) {
 			return
 		}
 	}
+	if why := e.Deviations[c.Name]; why != "" {
+		tb.Skipf("%s: the device deviates: %s", c.Name, why)
+		return
+	}
 	if e.Sched == nil {
 		live := *e
 		live.Sched = sched.NewLive(1)
@@ -120,14 +129,18 @@ func needTransport(not verbs.Transport, why string) Need {
 
 // What several themes need.
 var (
-	needFastReg = needCap("memory management extensions", verbs.CapMemMgtExtensions)
-	needWindow1 = needCap("type 1 windows", verbs.CapMemWindow1)
-	needWindow2 = needCap("type 2B windows", verbs.CapMemWindow2B)
-	needGlobal  = needCap("a global key", verbs.CapGlobalKey)
-	needDMAKey  = needCap("a local DMA key", verbs.CapLocalDMAKey)
-	needRNR     = needCap("RNR flow control", verbs.CapRNR)
-	needAcked   = needTransport(verbs.IWARP, "its completions do not tell of the responder")
-	needRawQP   = Need{"queue pairs driven by Modify", func(e *Env) bool { return e.DeviceAddr != nil }}
-	needSRQ     = Need{"shared receive queues", func(e *Env) bool { return e.Server.Attr().MaxSRQ > 0 }}
-	needInline  = Need{"inline sends", func(e *Env) bool { return e.Client.Attr().MaxInline > 0 }}
+	needFastReg  = needCap("memory management extensions", verbs.CapMemMgtExtensions)
+	needSendInv  = needCap("SEND_WITH_INV", verbs.CapSendWithInv)
+	needWindow1  = needCap("type 1 windows", verbs.CapMemWindow1)
+	needWindow2  = needCap("type 2B windows", verbs.CapMemWindow2B)
+	needGlobal   = needCap("a global key", verbs.CapGlobalKey)
+	needDMAKey   = needCap("a local DMA key", verbs.CapLocalDMAKey)
+	needLocalInv = Need{"LOCAL_INV", func(e *Env) bool {
+		return needFastReg.Holds(e) || needWindow2.Holds(e)
+	}}
+	needRNR    = needCap("RNR flow control", verbs.CapRNR)
+	needAcked  = needTransport(verbs.IWARP, "its completions do not tell of the responder")
+	needRawQP  = Need{"queue pairs driven by Modify", func(e *Env) bool { return e.DeviceAddr != nil }}
+	needSRQ    = Need{"shared receive queues", func(e *Env) bool { return e.Server.Attr().MaxSRQ > 0 }}
+	needInline = Need{"inline sends", func(e *Env) bool { return e.Client.Attr().MaxInline > 0 }}
 )

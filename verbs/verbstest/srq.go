@@ -15,6 +15,7 @@ var srqChecks = []Check{
 	{Name: "srq/limit-event", Needs: []Need{needSRQ}, Run: srqLimit},
 	{Name: "srq/busy-and-closed", Needs: []Need{needSRQ}, Run: srqBusy},
 	{Name: "srq/survives-a-queue-pair", Needs: []Need{needSRQ}, Run: srqSurvives},
+	{Name: "srq/last-wqe-event", Needs: []Need{needSRQ, needTransport(verbs.IWARP, "it has no such event")}, Run: srqLastWQE},
 	{Name: "srq/too-many-sges", Needs: []Need{needSRQ}, Run: srqSGEs},
 	{Name: "srq/pd-of-buffers", Needs: []Need{needSRQ, needAcked}, Run: srqPD},
 	{Name: "srq/empty-is-rnr", Needs: []Need{needSRQ, needRNR}, Run: srqEmpty},
@@ -161,15 +162,21 @@ func srqSurvives(t *T) {
 	_, s1 := t.connect(opts{}, h.opts())
 	c2, s2 := t.connect(opts{}, h.opts())
 	id := h.post()
-	events := t.deviceEvents(t.Server)
 	require.NoError(t, s1.qp.Modify(verbs.QPAttr{State: verbs.Error}))
-	if s1.attr.Transport != verbs.IWARP {
-		e := events.want(verbs.EventQPLastWQEReached)
-		require.True(t, e.QP == s1.qp, "the event names another queue pair")
-	}
+	t.settle()
 	s1.wantEmpty(s1.rcq, "the receive is the shared queue's")
 	c2.do(verbs.SendWR{Op: verbs.OpSend})
 	s2.wantMessage(id, 0)
+}
+
+// srqLastWQE: of a queue pair in ERR no further receive of the shared queue completes (IB specification 11.6.3.1).
+func srqLastWQE(t *T) {
+	h := t.newSRQ(verbs.SRQInit{MaxWR: 8, MaxSGE: 1})
+	_, s := t.connect(opts{}, h.opts())
+	events := t.deviceEvents(t.Server)
+	require.NoError(t, s.qp.Modify(verbs.QPAttr{State: verbs.Error}))
+	e := events.want(verbs.EventQPLastWQEReached)
+	require.True(t, e.QP == s.qp, "the event names another queue pair")
 }
 
 func srqSGEs(t *T) {

@@ -18,7 +18,7 @@ var window1Checks = []Check{
 	{Name: "window1/region-of-another-pd", Needs: []Need{needWindow1}, Run: window1OtherPD},
 	{Name: "window1/any-qp-of-the-pd", Needs: []Need{needWindow1}, Run: window1AnyQP},
 	{Name: "window1/region-busy", Needs: []Need{needWindow1}, Run: window1Busy},
-	{Name: "window1/not-invalidated", Needs: []Need{needWindow1, needFastReg}, Run: window1LocalInv},
+	{Name: "window1/not-invalidated", Needs: []Need{needWindow1, needLocalInv}, Run: window1LocalInv},
 }
 
 func (s *side) window(typ verbs.MWType) verbs.MW {
