@@ -49,7 +49,7 @@ func (fs *FS) Mkdir(ctx context.Context, dir vfs.ID, name string, s *vfs.SetAttr
 	return fs.makeIn(ctx, dir, name, vfs.Guarded, newObject(vfs.Directory, 0o755, s), a, w)
 }
 
-// Symlink makes a symbolic link. The longest target is 4095 bytes.
+// Symlink makes a symbolic link. The longest target is 4095 bytes, on some file systems less.
 func (fs *FS) Symlink(ctx context.Context, dir vfs.ID, name, target string, s *vfs.SetAttr, a *vfs.Attr, w *vfs.WCC) error {
 	o := newObject(vfs.Symlink, 0o777, s)
 	o.target = target

@@ -137,6 +137,13 @@ var fineTimes = sync.OnceValue(func() bool {
 	return true
 })
 
+// onBtrfs says whether tests are on btrfs, where directories have one link, and a name that is replaced
+// gets a new place in its directory.
+var onBtrfs = sync.OnceValue(func() bool {
+	var s unix.Statfs_t
+	return unix.Statfs(os.TempDir(), &s) == nil && s.Type == unix.BTRFS_SUPER_MAGIC
+})
+
 // mayMknod says whether all devices can be made where tests are: not without CAP_MKNOD, nor on
 // overlayfs, where one of them stands for a removed name.
 var mayMknod = sync.OnceValue(func() bool {

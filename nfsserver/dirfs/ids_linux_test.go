@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"example.org/nfsrdma/nfsserver/vfs"
 )
@@ -34,6 +35,9 @@ func TestIDsOutliveTheServer(t *testing.T) {
 			again := &tree{newTestFS(t, tr.root, Options{Key: []byte("key"), AsyncMeta: true}, without), t, tr.top, tr.root}
 			again.wantData(want["d/g"], "deep")
 			again.wantData(want["f"], "file")
+			if again.layout != noLayout && os.Geteuid() == 0 && !without.byHandle {
+				require.False(t, again.walked, "a file handle leads to the object")
+			}
 			var a vfs.Attr
 			require.NoError(t, again.Lookup(t.Context(), want["d"], "..", &a))
 			require.Equal(t, again.Root(), a.ID)
@@ -45,6 +49,31 @@ func TestIDsOutliveTheServer(t *testing.T) {
 			other.wantStale(want["f"])
 			other.wantStale(want[""])
 		})
+	}
+}
+
+// The file handles of the usual file systems are understood.
+func TestLayout(t *testing.T) {
+	var s unix.Statfs_t
+	require.NoError(t, unix.Statfs(os.TempDir(), &s))
+	if typ := int64(s.Type); typ != unix.EXT4_SUPER_MAGIC && typ != unix.XFS_SUPER_MAGIC && typ != unix.TMPFS_MAGIC {
+		t.Skip("tests are not on ext4, xfs or tmpfs")
+	}
+	tr := newTree(t, Options{}, lacks{})
+	require.NotEqual(t, noLayout, tr.layout)
+	for _, path := range []string{"f", "d", "d/g"} {
+		fd, err := unix.Open(filepath.Join(tr.root, path), unix.O_PATH|unix.O_NOFOLLOW, 0)
+		require.NoError(t, err)
+		var k kernelHandle
+		h := handle{fd: fd, owned: true}
+		require.NoError(t, nameToHandle(fd, &k))
+		require.NoError(t, statx(fd, &h.st))
+		gen, ok := tr.layout.generation(&k, h.st.Ino)
+		require.True(t, ok)
+		made := tr.layout.handle(h.st.Ino, gen)
+		require.Equal(t, k.bytes(), made.Bytes())
+		require.Equal(t, k.typ, made.Type())
+		h.close()
 	}
 }
 

@@ -14,16 +14,21 @@ import (
 
 func TestSymlinkTargets(t *testing.T) {
 	tr := newTree(t, Options{}, lacks{})
-	for name, target := range map[string]string{"l": "../a b/c", "m": strings.Repeat("x", 4095)} {
+	for name, target := range map[string]string{"l": "../a b/c", "m": strings.Repeat("x", 1000), "n": strings.Repeat("x", 4095)} {
 		var a vfs.Attr
-		require.NoError(t, tr.Symlink(t.Context(), tr.Root(), name, target, nil, &a, nil))
+		err := tr.Symlink(t.Context(), tr.Root(), name, target, nil, &a, nil)
+		if name == "n" && err != nil { // xfs takes 1023 bytes
+			require.ErrorIs(t, err, vfs.ErrNameTooLong)
+			continue
+		}
+		require.NoError(t, err)
 		require.Equal(t, vfs.Symlink, a.Type)
 		require.EqualValues(t, len(target), a.Size)
 		got, err := tr.ReadLink(t.Context(), a.ID)
 		require.NoError(t, err)
 		require.Equal(t, target, got)
 	}
-	err := tr.Symlink(t.Context(), tr.Root(), "n", strings.Repeat("x", 4096), nil, nil, nil)
+	err := tr.Symlink(t.Context(), tr.Root(), "o", strings.Repeat("x", 4096), nil, nil, nil)
 	require.ErrorIs(t, err, vfs.ErrNameTooLong)
 	_, err = tr.ReadLink(t.Context(), tr.Root())
 	require.ErrorIs(t, err, vfs.ErrInval)
