@@ -26,6 +26,7 @@ type suite struct {
 var suites = []suite{
 	{name: "selftest", pkg: "internal/guest/selftest", guest: true},
 	{name: "verbs", pkg: "verbs/rdmacore", timeout: 10 * time.Minute},
+	{name: "fabric", pkg: "fabric", run: "^TestOnDevice", goroot: true, timeout: 10 * time.Minute},
 }
 
 const defaultSuiteTimeout = 5 * time.Minute
