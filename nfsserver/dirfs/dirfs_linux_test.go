@@ -32,7 +32,11 @@ func TestConformance(t *testing.T) {
 	for name, without := range ways {
 		t.Run(name, func(t *testing.T) {
 			vfstest.Run(t, func(t *testing.T) vfs.FS {
-				return newTestFS(t, t.TempDir(), Options{AsyncMeta: true, Devices: true}, without)
+				fs := newTestFS(t, t.TempDir(), Options{AsyncMeta: true, Devices: true}, without)
+				if name != "all" {
+					fs.syncFD = func(int) error { return nil } // once is enough to wait for the disk
+				}
+				return fs
 			}, skips(false)...)
 		})
 	}
