@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -51,8 +52,8 @@ type Matrix struct {
 	// Progress, if set, is told of each cell. Calls come one at a time.
 	Progress func(SweepProgress)
 
-	// Note is part of what tells this sweep from others. The rest is the knobs, the counters, and Params and Load as they
-	// print: functions, and figures inside Storage, do not print.
+	// Note is part of what tells this sweep from others. The rest is the knobs, the counters, and the fields of Params and
+	// Load, without functions and the figures inside Storage: if those change, so should Note.
 	Note string
 }
 
@@ -200,18 +201,44 @@ func (m Matrix) define() (*sweep, error) {
 // definition is a hash over what decides the results.
 func (s *sweep) definition() string {
 	h := sha256.New()
-	p, l := s.m.Params, s.m.Load
-	p.Seed = s.seed
-	storage, link := p.Storage.String(), ""
-	if p.Link != nil {
-		link = fmt.Sprintf("%+v", *p.Link)
-	}
-	p.Storage, p.Link, p.Client, p.Trace = Storage{}, nil, nil, false
-	fmt.Fprintf(h, "sweep 1\n%+v\n%q %s\n%+v\n%q\n%q\n", p, storage, link, l, s.m.Counters, s.m.Note)
+	p := s.m.Params
+	p.Seed, p.Trace = s.seed, false
+	fmt.Fprint(h, "sweep 1\n")
+	printFields(h, reflect.ValueOf(p))
+	printFields(h, reflect.ValueOf(s.m.Load))
+	fmt.Fprintf(h, "%q\n%q\n", s.m.Counters, s.m.Note)
 	for i, k := range s.knobs {
 		fmt.Fprintf(h, "%s=%q\n", k.name, s.values[i])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// printFields writes what is not zero, by name: not addresses, and no functions. A new field that is zero changes nothing.
+func printFields(w io.Writer, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		fmt.Fprint(w, "{")
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() && f.Kind() != reflect.Func {
+				fmt.Fprintf(w, "%s:", v.Type().Field(i).Name)
+				printFields(w, f)
+			}
+		}
+		fmt.Fprint(w, "}\n")
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			printFields(w, v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			printFields(w, v.Index(i))
+		}
+	case reflect.String:
+		fmt.Fprintf(w, "%q ", v.String())
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
+		fmt.Fprintf(w, "%v ", v)
+	}
 }
 
 // params are the values of cell i.

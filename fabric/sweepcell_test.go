@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"example.org/nfsrdma/verbs/softroce"
 )
 
 // What panics in a cell costs that cell alone.
@@ -47,10 +49,13 @@ func TestSweepDefinition(t *testing.T) {
 	} {
 		assert.Equal(t, want, hash(change), name)
 	}
-	link := IBSDR
+	link, same := IBSDR, IBSDR
+	assert.Equal(t, hash(func(m *Matrix) { m.Params.Link = &link }), hash(func(m *Matrix) { m.Params.Link = &same }), "what it points to counts")
 	for name, change := range map[string]func(m *Matrix){
 		"seed":            func(m *Matrix) { m.Params.Seed = 2 },
 		"a parameter":     func(m *Matrix) { m.Params.IRD = 2 },
+		"personality":     func(m *Matrix) { m.Params.Personality = softroce.T310 },
+		"sizes":           func(m *Matrix) { m.Load.Sizes = []int{1, 2} },
 		"a link":          func(m *Matrix) { m.Params.Link = &link },
 		"the load":        func(m *Matrix) { m.Load.Calls = 5 },
 		"storage":         func(m *Matrix) { m.Params.Storage = Sink() },
