@@ -20,6 +20,7 @@ type ep struct {
 	c  stream.Conn
 	rd *stream.Reader
 
+	first [8]byte     // the reader's
 	dead  atomic.Bool // no more calls
 	valid atomic.Bool // a valid reply has come
 	once  atomic.Bool

@@ -25,8 +25,8 @@ func (e *ep) next() error {
 	}
 	x := e.x
 	x.stats.recvs.Add(1)
-	var first [8]byte
-	if err := e.rd.Full(first[:]); err != nil {
+	first := e.first[:]
+	if err := e.rd.Full(first); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			x.stats.badReply.Add(1)
 			return badReply("record of less than %d bytes", len(first))
@@ -34,7 +34,7 @@ func (e *ep) next() error {
 		return err
 	}
 	x.stats.bytesRecv.Add(uint64(rpc.RecordMarkLen + len(first)))
-	xid, t, _ := rpc.ConsumeMsgType(first[:])
+	xid, t, _ := rpc.ConsumeMsgType(first)
 	if t != rpc.REPLY {
 		x.stats.bcall.Add(1) // no backchannel here
 		return nil
@@ -45,7 +45,7 @@ func (e *ep) next() error {
 		return nil
 	}
 	q := &x.reqs[i]
-	if err := e.reply(q, first[:]); err != nil {
+	if err := e.reply(q, first); err != nil {
 		q.answered(false)
 		return err
 	}

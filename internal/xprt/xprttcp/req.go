@@ -35,6 +35,7 @@ type Req struct {
 	ep      *ep
 	claimed bool // the reader uses the slot
 	got     bool // the reply is there
+	leaving bool // the caller waits for writer and reader to let go
 	n       int  // of reply
 	sunk    int  // SinkLen
 	err     error
@@ -112,7 +113,7 @@ func (q *Req) transmit(ctx context.Context, e *ep) {
 	q.tick.Store(q.x.timer.start())
 	q.mu.Lock()
 	q.ep, q.state = e, queued
-	q.claimed, q.got, q.err, q.sunk = false, false, nil, -1
+	q.claimed, q.got, q.leaving, q.err, q.sunk = false, false, false, nil, -1
 	q.mu.Unlock()
 	q.stats.sends.Add(1)
 	if q.x.cfg.Trace != nil {
@@ -178,9 +179,13 @@ func (q *Req) outcome() (bool, error) {
 	return false, nil
 }
 
+// leaveGrace is how long a caller that gives up waits for the end of a record that is on its way, before it ends
+// the connection: mostly there is nothing but a task switch to wait for.
+const leaveGrace = 50 * sched.Millisecond
+
 // giveUp leaves a call because of err, when nobody else uses the caller's memory any more.
 func (q *Req) giveUp(e *ep, err error) error {
-	for {
+	for patience := true; ; {
 		done, res := q.abandon(e)
 		switch {
 		case done && res == errLost:
@@ -188,6 +193,11 @@ func (q *Req) giveUp(e *ep, err error) error {
 			return err
 		case done:
 			return res
+		case patience:
+			ctx, cancel := q.x.s.WithTimeout(context.Background(), leaveGrace)
+			patience = q.w.Wait(ctx) == nil
+			cancel()
+			continue
 		}
 		e.disconnect(errCancelled)
 		if q.w.Wait(sched.Cleanup) != nil { // the scheduler has ended; reader and writer notice by their connection
@@ -205,6 +215,7 @@ func (q *Req) abandon(e *ep) (done bool, err error) {
 	}
 	switch {
 	case q.claimed || q.state == sending:
+		q.leaving = true
 		return false, nil
 	case q.state == queued || e.dead.Load():
 		q.state = idle
@@ -252,7 +263,7 @@ func (q *Req) written(e *ep) {
 	if !q.claimed && !q.got && e.dead.Load() {
 		q.state = lost
 	}
-	wake := q.got || q.state == lost
+	wake := q.got || q.state == lost || q.leaving
 	q.mu.Unlock()
 	if wake {
 		q.w.Wake()
