@@ -17,8 +17,7 @@ const usage = `usage: guest setup
        guest exec   [-dev rxe|siw|none] [-timeout D] [-mem MiB] [-kernel-nfsd] PROGRAM [ARG...]
        guest shell  [-dev rxe|siw|none] [-mem MiB]
        guest test   [-dev rxe,siw] [-suite A,B] [-run REGEXP] [-v]
-       guest direct -dev NAME [-suite A,B] [-run REGEXP] [-v]
-`
+       guest direct -dev NAME [-suite A,B] [-run REGEXP] [-v]`
 
 // exitStatus is an error that only carries the exit status to return.
 type exitStatus int
