@@ -224,6 +224,27 @@ func TestTCPAndRDMATogether(t *testing.T) {
 	assert.EqualValues(t, 8, e.srv.Stats().Mount)
 }
 
+// TestTCPAllocations: a call allocates nothing once warm.
+func TestTCPAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	srv, _ := newTCP(t)
+	m := mountTCP(t, srv)
+	require.NoError(t, m.WriteFile(bg, "f", make([]byte, 64<<20), 0o644))
+	fh, _, err := m.LookupPath(bg, "f")
+	require.NoError(t, err)
+	for _, size := range []int{4096, 64 << 10} {
+		for _, write := range []bool{false, true} {
+			const calls = 400
+			runTCP(t, m, fh, write, size, 8, 2000)
+			n := testing.AllocsPerRun(5, func() { runTCP(t, m, fh, write, size, 8, calls) })
+			// The tasks and buffers of a run are some 40.
+			assert.Less(t, n, float64(calls)/4, "%d bytes, write=%t: %v for %d calls", size, write, n, calls)
+		}
+	}
+}
+
 func TestTCPSchedulerMustBeLive(t *testing.T) {
 	s := sched.NewVirtual(1)
 	_, err := nfsserver.New(nfsserver.Config{Sched: s, TCP: []string{"127.0.0.1:0"}, Exports: []nfsserver.Export{{FS: memfs.New(memfs.Options{})}}})
