@@ -31,5 +31,10 @@ var siwStatuses = map[verbs.Status]verbs.Status{
 }
 
 var siwDeviations = map[string]string{
-	"cq/solicited-only": "rdmacore arms for all completions, as siw misses events of flushed work",
+	"rights/read-without-remote-read": "the responder answers the READ",
+	"rights/read-without-any":         "the responder answers the READ",
+	"readdepth/ord-below-ird":         "either side takes the depth of the other, also above its own wish",
+	"readdepth/ord-above-ird":         "either side takes the depth of the other, also above its own wish",
+	"cm/negotiated-depths":            "either side takes the depth of the other, also above its own wish",
+	"cq/solicited-only":               "rdmacore arms for all completions, as siw misses events of flushed work",
 }

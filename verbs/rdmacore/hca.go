@@ -21,11 +21,12 @@ import (
 
 // hca is a device of the library, which librdmacm opens once in a process, whatever Open does.
 type hca struct {
-	name string
-	list **C.struct_ibv_context // of rdma_get_devices: keeps ctx open
-	ctx  *C.struct_ibv_context
-	w    *watcher
-	refs int // under hcas.mu
+	name   string
+	list   **C.struct_ibv_context // of rdma_get_devices: keeps ctx open
+	ctx    *C.struct_ibv_context
+	w      *watcher
+	refs   int              // under hcas.mu
+	spacer *C.struct_ibv_cq // siw
 
 	// mu is held while an asynchronous event is read and its object looked up, so that the
 	// event cannot be that of a later object at the same address.
@@ -70,6 +71,7 @@ func openHCA(name string) (*hca, error) {
 		C.rdma_free_devices(list)
 		return nil, err
 	}
+	h.avoidKey()
 	hcas.open[name] = h
 	return h, nil
 }
@@ -84,6 +86,9 @@ func (h *hca) release() {
 	hcas.mu.Unlock()
 	if last {
 		h.w.Close()
+		if h.spacer != nil {
+			C.ibv_destroy_cq(h.spacer)
+		}
 		C.rdma_free_devices(h.list)
 	}
 }
