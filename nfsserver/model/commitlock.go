@@ -93,6 +93,8 @@ func (m *CommitLock) lock(id vfs.ID) *sched.Sem {
 	return m.locks.of(id)
 }
 
+func (m *CommitLock) named(id vfs.ID, name string) { m.locks.named(id, name) }
+
 func (m *CommitLock) beginWrite(ctx context.Context, c call) error {
 	if m.cfg.Policy == CommitNoLock {
 		return nil

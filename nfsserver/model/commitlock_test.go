@@ -56,7 +56,7 @@ func TestCommitPolicies(t *testing.T) {
 			assert.Equal(t, k.late, late)
 			assert.Equal(t, CommitStats{Commits: 1, Blocked: k.blocked}, m.Stats())
 			if k.policy == CommitLockAll {
-				u := r.usage("the COMMIT lock (nf_rwsem) of file " + "2")
+				u := r.usage("the COMMIT lock (nf_rwsem) of /a")
 				assert.Equal(t, 30*ms, u.Busy)
 				assert.EqualValues(t, 2, u.Waits)
 				assert.Equal(t, (29+19)*ms, u.Waited)

@@ -48,6 +48,7 @@ type gate interface {
 	commit(ctx context.Context, id vfs.ID, off, n uint64, w *vfs.WCC) error
 	flush(ctx context.Context, id vfs.ID, off, n uint64) error
 	truncated(id vfs.ID, size uint64)
+	named(id vfs.ID, name string) // a file, by which reports call it
 	crash()
 }
 
@@ -62,6 +63,7 @@ func (*open) endWrite(call, bool)                     {}
 func (*open) settleWrite(context.Context, call) error { return nil }
 func (*open) beginRead(context.Context, call) error   { return nil }
 func (*open) truncated(vfs.ID, uint64)                {}
+func (*open) named(vfs.ID, string)                    {}
 func (*open) crash()                                  {}
 
 func (o *open) commit(ctx context.Context, id vfs.ID, off, n uint64, w *vfs.WCC) error {
@@ -120,6 +122,30 @@ func (d *decorator) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte,
 		return 0, false, err
 	}
 	return d.FS.Read(ctx, id, off, dst, a)
+}
+
+// Lookup implements vfs.FS.
+func (d *decorator) Lookup(ctx context.Context, dir vfs.ID, name string, a *vfs.Attr) error {
+	err := d.FS.Lookup(ctx, dir, name, a)
+	d.name(dir, name, a, err)
+	return err
+}
+
+// Create implements vfs.FS.
+func (d *decorator) Create(ctx context.Context, dir vfs.ID, name string, mode vfs.CreateMode, verf uint64, s *vfs.SetAttr, a *vfs.Attr, w *vfs.WCC) error {
+	err := d.FS.Create(ctx, dir, name, mode, verf, s, a, w)
+	d.name(dir, name, a, err)
+	return err
+}
+
+func (d *decorator) name(dir vfs.ID, name string, a *vfs.Attr, err error) {
+	if err != nil || a == nil || a.Type != vfs.Regular {
+		return
+	}
+	if dir == d.FS.Root() {
+		name = "/" + name
+	}
+	d.g.named(a.ID, name)
 }
 
 // SetAttr implements vfs.FS.

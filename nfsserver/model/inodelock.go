@@ -88,3 +88,5 @@ func (m *InodeLock) beginRead(ctx context.Context, c call) error {
 	}
 	return nil
 }
+
+func (m *InodeLock) named(id vfs.ID, name string) { m.locks.named(id, name) }

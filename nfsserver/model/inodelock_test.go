@@ -123,3 +123,44 @@ func TestCancelledWriterReleasesPages(t *testing.T) {
 	assert.Zero(t, m.Pinned())
 	assert.NoError(t, m.CheckConsistent())
 }
+
+// WRITE and READ through a lock allocate nothing once warm.
+func TestNoAllocation(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("instrumented")
+	}
+	_, fs, _, ids := newTestLock(t, false)
+	pw := fs.(vfs.PageWriter)
+	var p vfs.Pages
+	var w vfs.WCC
+	var a vfs.Attr
+	buf := make([]byte, 4096)
+	run := func() {
+		if err := fs.Write(bg, ids[0], 0, buf, true, &w); err != nil {
+			t.Fatal(err)
+		}
+		if !pw.GrabPages(ids[0], 0, 64<<10, &p) {
+			t.Fatal("no pages")
+		}
+		if err := pw.WritePages(bg, ids[0], 0, &p, true, &w); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pw.ReadPages(bg, ids[0], 0, 4096, &p, &a); err != nil {
+			t.Fatal(err)
+		}
+		pw.ReleasePages(&p)
+	}
+	run()
+	assert.Zero(t, testing.AllocsPerRun(100, run))
+}
+
+// A lock is called by its file's name.
+func TestLockNames(t *testing.T) {
+	s, fs, _, ids := newTestLock(t, true)
+	var w vfs.WCC
+	require.NoError(t, fs.Write(bg, ids[1], 0, make([]byte, 4000), false, &w))
+	u := s.Usage()
+	require.Len(t, u, 1)
+	assert.Equal(t, "the inode lock of /b", u[0].Name)
+	assert.Equal(t, 110*sched.Microsecond, u[0].Busy)
+}
