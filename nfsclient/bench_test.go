@@ -53,7 +53,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	for _, m := range []nfsclient.RegMode{nfsclient.FastReg, nfsclient.AllPhysical} {
+	for _, m := range modes {
 		for _, c := range []struct{ size, depth int }{{4096, 1}, {4096, 8}, {4096, 64}, {65536, 8}, {1 << 20, 8}} {
 			b.Run(fmt.Sprintf("%v/%d/depth=%d", m, c.size, c.depth), func(b *testing.B) {
 				e := newEnv(b, mode(m), live)
