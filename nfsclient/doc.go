@@ -19,5 +19,7 @@
 // # Memory
 //
 // Buffers of Read and Write are reached by the server directly (except in mode Bounce). They belong to the client
-// until the call returns, and are fenced then, however it ends. There is no cache of data or attributes.
+// until the call returns, and are fenced then, however it ends. In the modes of memory windows they stay registered,
+// out of the server's reach: memory that is not Go's (mmap) must stay mapped until Close. There is no cache of
+// data or attributes.
 package nfsclient

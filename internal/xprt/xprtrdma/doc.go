@@ -14,8 +14,10 @@
 //	               waiting --connection lost--> lost --> sent again
 //	               waiting --caller gives up--> cancelling --> abandoned --reply or loss--> idle
 //
-// fencing and cancelling wait for LOCAL_INV: memory that the peer can reach is never handed back to the
-// caller. An abandoned slot keeps its credit, because its call is still outstanding at the peer.
+// fencing and cancelling wait for LOCAL_INV, or whatever invalidates in the registration mode; modes without work
+// requests fence in the caller's task, when the call is settled. So memory that the peer can reach is never handed back
+// to the caller, but for a moment in MemWindowAsync, and in AllPhysical. An abandoned slot keeps its credit, because
+// its call is still outstanding at the peer.
 //
 // # Concurrency
 //
