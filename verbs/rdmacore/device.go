@@ -189,7 +189,7 @@ func (d *Device) query() error {
 	switch {
 	case d.hca.ctx.device.transport_type == C.IBV_TRANSPORT_IWARP:
 		t.Transport = verbs.IWARP
-		t.MaxConnPrivate, t.MaxAcceptPrivate = 252, 252 // the kernel's 256 bytes have the depths in them too (RFC 6581)
+		t.MaxConnPrivate, t.MaxAcceptPrivate = 251, 251 // what fits into the 8 bits that siw has for it, with the depths (RFC 6581)
 	case layer == C.IBV_LINK_LAYER_ETHERNET:
 		t.Transport = verbs.RoCE
 	}
