@@ -1,8 +1,8 @@
-// Package nfsclient is an NFS version 3 client over RDMA (RFC 1813, RFC 8166, RFC 8267) that runs in the
+// Package nfsclient is an NFS version 3 client over RDMA (RFC 1813, RFC 8166, RFC 8267) and TCP that runs in the
 // program that uses it.
 //
-// [New] connects to a server, asks MOUNT for the root of an export over the same connection, and
-// gives a [Mount]. A Mount has every NFSv3 procedure as a method: handles and names in, results out, errors
+// [New] connects to a server, asks MOUNT for the root of an export over the same connection, or where
+// Config.MountAddr says, and gives a [Mount]. A Mount has every NFSv3 procedure as a method: handles and names in, results out, errors
 // that match those of io/fs. On top of them are files by path: [Mount.Open], [Mount.ReadFile],
 // [Mount.WriteFile], [Mount.CopyIn] and others, and [Mount.FS], which is an io/fs file system.
 //

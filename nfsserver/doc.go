@@ -1,7 +1,7 @@
-// Package nfsserver is an NFS version 3 and MOUNT version 3 server on RPC-over-RDMA.
+// Package nfsserver is an NFS version 3 and MOUNT version 3 server on RPC-over-RDMA and TCP.
 //
-// A [Server] listens on a verbs.Device, and serves exports, each a vfs.FS, with a number of nfsd
-// threads. It takes everything it needs in a [Config] whose zero fields are the defaults:
+// A [Server] listens on a verbs.Device, or at TCP addresses, or both, and serves exports, each a vfs.FS, with a
+// number of nfsd threads. It takes everything it needs in a [Config] whose zero fields are the defaults:
 //
 //	srv, err := nfsserver.New(nfsserver.Config{
 //		Device:  dev,
@@ -25,6 +25,9 @@
 // READs is its own data; it keeps an older version of it when that is written meanwhile, at most
 // (Credits+8) x MaxPayload bytes a connection. The duplicate request cache holds DRCEntries replies of up to 512 bytes,
 // the list of mounts 1024 entries. Nothing else grows with what a peer sends.
+//
+// A TCP connection costs 64 KiB, and a slot, of which there are Credits, at most 24 KiB once it is used. Calls too long for that, and
+// data, share another PayloadMemory. What a client does not read, or sends too slowly, is held for Stall.
 //
 // A peer that stops to acknowledge or to post receives holds the threads that answer it until the device's retries
 // are used up and the connection ends.
