@@ -3,7 +3,6 @@ package scenarios
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 )
 
@@ -186,17 +185,19 @@ func (s *commitReport) perturbed() {
 		"log":   func(c *commitCell, by float64) { c.log = by },
 		"p":     func(c *commitCell, by float64) { c.overlap = commitOverlap * by },
 	}
-	for _, name := range []string{"write", "data", "log", "p"} {
+	for _, k := range []struct {
+		phase *commitPhase
+		name  string
+	}{{commitInitial, "write"}, {commitInitial, "data"}, {commitInitial, "log"}, {commitInitial, "p"}, {commitRewrite, "log"}} {
 		for _, by := range []float64{0.8, 1.2} {
-			c := commitBase(commitInitial, commitAfter)
+			c := commitBase(k.phase, commitAfter)
 			c.records = 50
-			if name == "p" {
+			if k.name == "p" {
 				c.records = 100
 			}
-			change[name](&c, by)
-			label := maps.Clone(c.label())
-			row := band("gain, perturbed", label, nil, s.gain(c, commitAfter), 0.3, 15, "%")
-			row.Note = fmt.Sprintf("%s x %g: want 0.3 to 15, the direction holds", name, by)
+			change[k.name](&c, by)
+			row := band("gain, perturbed", c.label(), nil, s.gain(c, commitAfter), 0.3, 15, "%")
+			row.Note = fmt.Sprintf("%s x %g: want 0.3 to 15, the direction holds", k.name, by)
 			s.add(row)
 		}
 	}

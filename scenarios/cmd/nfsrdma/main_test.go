@@ -54,11 +54,24 @@ func TestListAndExplain(t *testing.T) {
 	status, out, _ := runCLI(t, "list")
 	require.Zero(t, status)
 	assert.Regexp(t, `(?m)^segments +WRITE throughput against RPCRDMA_MAX_DATA_SEGS`, out)
+	for _, name := range []string{"commit", "splice"} {
+		assert.Regexp(t, `(?m)^`+name+` +\S`, out)
+		status, text, _ := runCLI(t, "run", name, "--explain")
+		require.Zero(t, status)
+		assert.Contains(t, text, "Mechanism:")
+		assert.Contains(t, text, "SOURCE")
+	}
 	status, out, _ = runCLI(t, "run", "segments", "--explain")
 	require.Zero(t, status)
 	for _, want := range []string{"Reported:", "Mechanism:", "SOURCE", "fitted to", "kernel source", "assumed", "reported"} {
 		assert.Contains(t, out, want)
 	}
+}
+
+func TestRunSplice(t *testing.T) {
+	status, out, _ := runCLI(t, "run", "splice", "-q")
+	require.Zero(t, status)
+	assert.Regexp(t, `splice, seed 1: \d+ rows: \d+ ok, 0 miss`, out)
 }
 
 func TestHelpAndErrors(t *testing.T) {
