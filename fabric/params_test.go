@@ -114,7 +114,7 @@ func TestUnsupportedModes(t *testing.T) {
 	assert.ErrorContains(t, err, "RegisterSink")
 }
 
-// TestDefaultMode: without a mode the client takes the best that the device has. The last is as devices
+// TestDefaultMode: without a mode the client takes the best that the device has. The last two are as devices
 // over libibverbs are: no fast registration, no keys for DMA addresses.
 func TestDefaultMode(t *testing.T) {
 	user := func(p softroce.Personality, caps verbs.Cap) softroce.Personality {
@@ -129,6 +129,7 @@ func TestDefaultMode(t *testing.T) {
 	}{
 		{softroce.RoCE, nfsclient.FastReg, true},
 		{softroce.T310, nfsclient.FastReg, true},
+		{user(softroce.RoCE, verbs.CapMemWindow1|verbs.CapMemWindow2B|verbs.CapSendWithInv|verbs.CapRNR), nfsclient.MemWindow, true},
 		{user(softroce.T310, 0), nfsclient.Register, false},
 	} {
 		for _, live := range []bool{false, true} {

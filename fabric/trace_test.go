@@ -13,19 +13,35 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.org/nfsrdma/fabric"
+	"example.org/nfsrdma/nfsclient"
+	"example.org/nfsrdma/verbs/softroce"
 )
 
 // TestOneSeedOneTrace runs 64 tasks that contend for files, a lock, slots, credits and threads, over a link that
 // loses packets, a hundred times.
 func TestOneSeedOneTrace(t *testing.T) {
-	want := contend(t, 7)
+	want := contend(t, 7, fabric.Params{})
 	t.Logf("%v", want)
 	for i := range share(99) {
-		require.Equal(t, want, contend(t, 7), "run %d", i+2)
+		require.Equal(t, want, contend(t, 7, fabric.Params{}), "run %d", i+2)
 	}
-	other := contend(t, 8)
+	other := contend(t, 8, fabric.Params{})
 	assert.NotEqual(t, want.fingerprint, other.fingerprint)
 	assert.NotEqual(t, want.clientDevice, other.clientDevice)
+}
+
+// TestOneSeedOneTraceInEachMode: nothing depends on where buffers lie, with as few registrations kept as to evict.
+func TestOneSeedOneTraceInEachMode(t *testing.T) {
+	for _, per := range []fabric.Personality{softroce.RoCE, softroce.MT25208} {
+		for _, mode := range modes {
+			p := fabric.Params{Personality: per, RegMode: mode, RegTime: time.Microsecond, RegPageTime: 100 * time.Nanosecond,
+				InvTime: 300 * time.Nanosecond, Client: func(c *nfsclient.Config) { c.PinBytes = 20_000 }}
+			want := contend(t, 7, p)
+			for i := range 2 {
+				require.Equal(t, want, contend(t, 7, p), "%s, %v, run %d", per.Name, mode, i+2)
+			}
+		}
+	}
 }
 
 // traced is what must be equal.
@@ -36,12 +52,11 @@ type traced struct {
 	content                                    uint64
 }
 
-func contend(t *testing.T, seed uint64) traced {
+func contend(t *testing.T, seed uint64, p fabric.Params) traced {
 	t.Helper()
-	f, err := fabric.Start(fabric.Params{
-		Seed: seed, Link: lossy(), Credits: 8, ServerCredits: 6, Threads: 3,
-		Storage: fabric.Memory().WithInodeLock(5*time.Microsecond, 200),
-	})
+	p.Seed, p.Link, p.Credits, p.ServerCredits, p.Threads = seed, lossy(), 8, 6, 3
+	p.Storage = fabric.Memory().WithInodeLock(5*time.Microsecond, 200)
+	f, err := fabric.Start(p)
 	require.NoError(t, err)
 	var mounts []*fabric.Mount
 	for range 4 {

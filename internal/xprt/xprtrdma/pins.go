@@ -85,11 +85,11 @@ func (c *pinCache) find(b []byte) *pin {
 	return nil
 }
 
-// add registers b, and what of its memory is on its last page: that is pinned anyway.
+// add registers b, and what is behind it in the same memory up to a whole number of pages. What depends on where b
+// lies is left out: virtual time goes the same way every time.
 func (c *pinCache) add(q *Req, b []byte) (*pin, error) {
 	t0 := c.x.s.Now()
-	end := (baseOf(b)+uintptr(len(b))+verbs.PageSize-1)&^(verbs.PageSize-1) - baseOf(b)
-	buf := b[:min(uintptr(cap(b)), end)]
+	buf := b[:min(cap(b), pagesOf(len(b))*verbs.PageSize)]
 	mr, err := c.x.pd.RegMR(buf, verbs.LocalWrite|verbs.MWBind)
 	for errors.Is(err, verbs.ErrNoResources) && c.evict(q) {
 		mr, err = c.x.pd.RegMR(buf, verbs.LocalWrite|verbs.MWBind)
