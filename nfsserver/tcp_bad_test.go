@@ -400,3 +400,34 @@ func TestTCPDuplicateRequest(t *testing.T) {
 	}
 	assert.EqualValues(t, 2, srv.Stats().DRCHits)
 }
+
+// TestTCPGarbage sends streams of good calls with some bytes changed, cut and repeated.
+func TestTCPGarbage(t *testing.T) {
+	srv, _ := newTCP(t, func(c *nfsserver.Config) { c.Stall = 100 * time.Millisecond })
+	maker := dialRaw(t, srv)
+	fh := maker.create("f")
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 150 {
+		r := dialRaw(t, srv)
+		var b []byte
+		for range 1 + rng.IntN(6) {
+			var msg []byte
+			switch rng.IntN(3) {
+			case 0:
+				msg = r.writeCall(fh, 0, make([]byte, []int{10, 20_000, 60_000}[rng.IntN(3)]))
+			case 1:
+				msg = r.call(nfs3.Program, 3, rng.Uint32N(23), nfs3.AppendReadArgs(nil, &nfs3.ReadArgs{File: fh, Count: 9000}))
+			default:
+				msg = r.call(mount3.Program, 3, rng.Uint32N(7), mount3.AppendPathArgs(nil, &mount3.PathArgs{Path: []byte("/")}))
+			}
+			b = append(rpc.AppendRecordMark(b, len(msg), rng.IntN(8) > 0), msg...)
+		}
+		for range rng.IntN(4) {
+			b[rng.IntN(len(b))] ^= byte(1 << rng.IntN(8))
+		}
+		_, _ = r.c.Write(b[:rng.IntN(len(b)+1)]) // the server may have ended the connection
+		_ = r.c.(*net.TCPConn).CloseWrite()
+		r.wantClosed()
+	}
+	maker.wantNull()
+}
