@@ -19,14 +19,18 @@ type suite struct {
 	timeout time.Duration // 0 is defaultSuiteTimeout
 	goroot  bool          // needs the go command and GOROOT/src
 	guest   bool          // needs what only the guest has, such as guest-nfsd: guest direct leaves it out
-	mem     int           // MiB that the guest must have; 0 is defaultMemory
+	// programs are directories of commands that are built too, each to a file of its directory's name in $NFSRDMA_PROGRAMS.
+	programs []string
+	mem      int // MiB that the guest must have; 0 is defaultMemory
 }
 
 // suites run in this order.
 var suites = []suite{
 	{name: "selftest", pkg: "internal/guest/selftest", guest: true},
 	{name: "verbs", pkg: "verbs/rdmacore", timeout: 10 * time.Minute},
+	{name: "linuxserver", pkg: "internal/guest/linuxserver", guest: true},
 	{name: "fabric", pkg: "fabric", run: "^TestOnDevice", goroot: true, timeout: 10 * time.Minute},
+	{name: "linuxclient", pkg: "internal/guest/linuxclient", guest: true, programs: []string{"scenarios/cmd/nfsrdma"}, timeout: 8 * time.Minute},
 }
 
 const defaultSuiteTimeout = 5 * time.Minute
