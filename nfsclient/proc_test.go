@@ -124,8 +124,8 @@ func testProcedures(t *testing.T, e *env) {
 // Directories of several results, through inline replies and Reply chunks.
 func TestReadDir(t *testing.T) {
 	for _, m := range modes {
-		for _, count := range []uint32{0, 512, 4000, 30000} {
-			if m == nfsclient.Bounce && count > 4000 {
+		for _, count := range []uint32{0, 512, 3900, 30000} {
+			if m == nfsclient.Bounce && count > 3900 {
 				continue
 			}
 			t.Run(fmt.Sprint(m, count), func(t *testing.T) {

@@ -33,7 +33,9 @@ func MaxReplyLen(p Proc, count uint32) int {
 	case LINK:
 		return status + PostOpAttrMax + WccDataMax
 	case READDIR, READDIRPLUS:
-		return status + max(int(count), PostOpAttrMax)
+		// By RFC 1813 count holds for all of the result. Linux's server takes it for the entries alone (fs/nfsd/nfs3proc.c),
+		// and its client makes room for that.
+		return status + PostOpAttrMax + VerfLen + int(count)
 	case FSSTAT:
 		return status + PostOpAttrMax + 6*8 + 4
 	case FSINFO:
