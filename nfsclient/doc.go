@@ -2,9 +2,10 @@
 // program that uses it.
 //
 // [New] connects to a server, asks MOUNT for the root of an export over the same connection, or where
-// Config.MountAddr says, and gives a [Mount]. A Mount has every NFSv3 procedure as a method: handles and names in, results out, errors
-// that match those of io/fs. On top of them are files by path: [Mount.Open], [Mount.ReadFile],
-// [Mount.WriteFile], [Mount.CopyIn] and others, and [Mount.FS], which is an io/fs file system.
+// Config.MountAddr says, and gives a [Mount]. A Mount has every NFSv3 procedure as a method: handles and
+// names in, results out, errors that match those of io/fs. On top of them are files by path: [Mount.Open],
+// [Mount.ReadFile], [Mount.WriteFile], [Mount.CopyIn] and others, and [Mount.FS], which is an io/fs file
+// system. [Portmap] finds the ports of a server that does not have the usual ones.
 //
 // What decides the behaviour of NFS over RDMA is in [Config]: registration mode, data segments, inline
 // thresholds, credits, IRD, queue depth, timeouts. Zero values are today's Linux defaults.

@@ -81,11 +81,10 @@ func (c *serveCmd) Run(e env) (err error) {
 		return c.explain(err)
 	}
 	defer func() { err = errors.Join(err, srv.Close()) }()
-	c.greet(e, &cfg, srv)
-
 	// The first signal ends e.ctx, or this; the second ends hurry.
 	ctx, stop := signal.NotifyContext(e.ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	c.greet(e, &cfg, srv)
 	if c.For > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.For)

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +131,18 @@ func TestServeAndProbe(t *testing.T) {
 
 	s.want(`calls/s [1-9]`)
 	assert.Regexp(t, `served \d+ calls in .*: 1[0-9]\.\d MB read, [34]\.\d MB written, 0 errors\n$`, s.end())
+}
+
+// TestServeEndsBySignal, as a service manager ends it.
+func TestServeEndsBySignal(t *testing.T) {
+	own := make(chan os.Signal, 8) // so that the signal does not end the test
+	signal.Notify(own, syscall.SIGTERM)
+	defer signal.Stop(own)
+	s := startServe(t, loopback...)
+	s.want(`nfsrdma probe tcp`)
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	<-s.done
+	assert.Contains(t, s.end(), "served 0 calls")
 }
 
 func TestServeDirectory(t *testing.T) {
