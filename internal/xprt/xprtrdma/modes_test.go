@@ -298,8 +298,12 @@ func TestPinCache(t *testing.T) {
 	c := &r.x.reg.(*windows).pins
 	assert.LessOrEqual(t, c.bytes, 5*9000)
 	assert.Equal(t, len(c.sorted), c.count)
-	// A window does not outlive its buffer's registration, nor the other way round.
 	assert.Equal(t, 2+len(c.sorted), r.cdev.Resources().MR)
+	// A new connection finds the device free of what is not in use.
+	r.x.Disconnect()
+	r.mustDo(callSpec{})
+	assert.Equal(t, 2, r.cdev.Resources().MR)
+	r.wantCounter("invalidations", 21+10) // a window each call, and what was registered
 }
 
 // One buffer in many calls at once is registered once, and stays for as long as one of them runs.

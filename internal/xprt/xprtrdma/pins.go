@@ -91,7 +91,7 @@ func (c *pinCache) add(q *Req, b []byte) (*pin, error) {
 	t0 := c.x.s.Now()
 	buf := b[:min(cap(b), pagesOf(len(b))*verbs.PageSize)]
 	mr, err := c.x.pd.RegMR(buf, verbs.LocalWrite|verbs.MWBind)
-	for errors.Is(err, verbs.ErrNoResources) && c.evict(q) {
+	for errors.Is(err, verbs.ErrNoResources) && c.evict(&q.work) {
 		mr, err = c.x.pd.RegMR(buf, verbs.LocalWrite|verbs.MWBind)
 	}
 	q.timed(t0)
@@ -123,7 +123,7 @@ func (c *pinCache) putAll(q *Req) {
 	}
 	full := c.bytes > c.most || c.count > maxIdlePins
 	c.mu.Unlock()
-	for full && c.evict(q) {
+	for full && c.evict(&q.work) {
 		c.mu.Lock()
 		full = c.bytes > c.most || c.count > maxIdlePins
 		c.mu.Unlock()
@@ -136,7 +136,7 @@ func (c *pinCache) release(q *Req) {
 }
 
 // evict deregisters what was used longest ago. False: nothing that is unused can be.
-func (c *pinCache) evict(q *Req) bool {
+func (c *pinCache) evict(w *regWork) bool {
 	for tries := 0; tries < 64; tries++ {
 		c.mu.Lock()
 		p := c.idle.next
@@ -150,7 +150,7 @@ func (c *pinCache) evict(q *Req) bool {
 		c.mu.Unlock()
 		err := p.mr.Close()
 		if err == nil {
-			q.work.invs++
+			w.invs++
 			return true
 		}
 		// A window is bound to it still, whose unbinding nobody waits for.
@@ -163,6 +163,15 @@ func (c *pinCache) evict(q *Req) bool {
 		c.mu.Unlock()
 	}
 	return false
+}
+
+// dropIdle deregisters all that is unused: a new connection may need what the device, or the limit of locked
+// memory, has no more of.
+func (c *pinCache) dropIdle() {
+	var w regWork
+	for c.evict(&w) {
+	}
+	c.x.stats.invs.Add(uint64(w.invs))
 }
 
 func (c *pinCache) anyIdle() bool {

@@ -16,7 +16,7 @@ type counters struct {
 	failedMarshal, emptySendctx                  atomic.Uint64
 	mrsRecycled, mrsOrphaned, mrsAllocated       atomic.Uint64
 	localInv, timeouts, retransmissions, cancels atomic.Uint64
-	remoteInv                                    atomic.Uint64
+	remoteInv, invs                              atomic.Uint64
 }
 
 // reqCounters are written by the holder of a slot alone.
@@ -106,7 +106,7 @@ func (x *Xprt) Counters() Counters {
 		{Name: "registrations", Value: r[13]},
 		{Name: "mw_binds", Value: r[14]},
 		{Name: "pages_registered", Value: r[15]},
-		{Name: "invalidations", Value: r[16]},
+		{Name: "invalidations", Value: r[16] + s.invs.Load()},
 		{Name: "remote_invalidations", Value: s.remoteInv.Load()},
 		{Name: "registration_ns", Value: r[17] / uint64(sched.Nanosecond)},
 	}

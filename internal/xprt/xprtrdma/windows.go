@@ -176,7 +176,10 @@ func (r *windows) release(q *Req, broken bool) {
 
 // detach closes the windows whose unbinding e did not live to confirm: those of type 1 would
 // work on the next connection.
-func (r *windows) detach(e *ep) { r.pool.reap(e.gen) }
+func (r *windows) detach(e *ep) {
+	r.pool.reap(e.gen)
+	r.pins.dropIdle()
+}
 
 func (r *windows) Close() error {
 	err := r.pool.close() // first: a region is in use while a window is bound to it
