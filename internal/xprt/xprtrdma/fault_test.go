@@ -18,6 +18,7 @@ type faultDevice struct {
 	onConnect func(event func(verbs.CMEventType)) // before each connection request
 	onRecv    func() error                        // before each PostRecv
 	onSend    func(wrs []verbs.SendWR) error      // before each PostSend
+	onClose   func()                              // before a queue pair is closed
 }
 
 func withFaults(d *faultDevice) rigOption {
@@ -64,6 +65,13 @@ func (q *faultQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		}
 	}
 	return q.QP.PostRecv(wrs)
+}
+
+func (q *faultQP) Close() error {
+	if f := q.d.onClose; f != nil {
+		f()
+	}
+	return q.QP.Close()
 }
 
 func (q *faultQP) PostSend(wrs []verbs.SendWR) (int, error) {

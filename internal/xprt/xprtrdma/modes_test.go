@@ -373,3 +373,41 @@ func TestLooseWindowsAreClosed(t *testing.T) {
 		assert.Equal(t, 2*n, r.x.Counters().Get("mrs_allocated"), "%v", mode)
 	}
 }
+
+// A queue pair is destroyed only when no window is bound through it: a device may not allow that.
+func TestQueuePairOutlivesItsWindows(t *testing.T) {
+	for _, mode := range modeCases[4:8] {
+		t.Run(mode.String(), func(t *testing.T) {
+			d := &faultDevice{}
+			h := &holder{}
+			r := newRig(t, mode.use, withFaults(d), serve(h.serve))
+			r.open(h, 8)
+			closed := 0
+			d.onClose = func() {
+				closed++
+				for i := range r.x.reqs {
+					for _, g := range r.x.reqs[i].regs {
+						assert.False(t, g.valid, "slot %d", i)
+					}
+				}
+			}
+			var calls []*pendingCall
+			for range 3 {
+				calls = append(calls, r.goDo(bg, callSpec{}), r.goDo(bg, callSpec{sink: make([]byte, 9000)}))
+			}
+			r.settle()
+			require.Equal(t, 6, h.len())
+			h.held = nil
+			r.peer.dropAll()
+			r.settle()
+			assert.Equal(t, 1, closed)
+			for range 6 {
+				h.release(t, 8)
+				r.settle()
+			}
+			for _, c := range calls {
+				assert.NoError(t, c.wait())
+			}
+		})
+	}
+}
