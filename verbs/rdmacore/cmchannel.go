@@ -78,10 +78,14 @@ func (m *cmChannel) drain() {
 			continue
 		}
 		m.mu.Lock()
-		id := m.ids[uint64(e.ctx)]
+		id, l := m.ids[uint64(e.ctx)], m.lis[uint64(e.ctx)]
 		m.mu.Unlock()
-		if id != nil {
+		switch {
+		case id != nil:
 			id.handle(eventOf(&e))
+		case l != nil && e._type == C.RDMA_CM_EVENT_DEVICE_REMOVAL:
+			m.dev.becomeRemoved()
+			_ = l.Close()
 		}
 	}
 }

@@ -95,6 +95,7 @@ func (d *Device) becomeRemoved() {
 	d.mu.Lock()
 	was := d.removed
 	d.removed = true
+	d.hca.removed.Store(true)
 	d.mu.Unlock()
 	if !was {
 		d.event(verbs.AsyncEvent{Type: verbs.EventDeviceFatal})

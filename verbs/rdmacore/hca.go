@@ -12,7 +12,9 @@ import "C"
 
 import (
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -21,12 +23,13 @@ import (
 
 // hca is a device of the library, which librdmacm opens once in a process, whatever Open does.
 type hca struct {
-	name   string
-	list   **C.struct_ibv_context // of rdma_get_devices: keeps ctx open
-	ctx    *C.struct_ibv_context
-	w      *watcher
-	refs   int              // under hcas.mu
-	spacer *C.struct_ibv_cq // siw
+	name    string
+	list    **C.struct_ibv_context // of rdma_get_devices: keeps ctx open
+	ctx     *C.struct_ibv_context
+	w       *watcher
+	refs    int              // under hcas.mu
+	spacer  *C.struct_ibv_cq // siw
+	removed atomic.Bool
 
 	// mu is held while an asynchronous event is read and its object looked up, so that the
 	// event cannot be that of a later object at the same address.
@@ -40,7 +43,8 @@ type hca struct {
 var hcas = struct {
 	mu   sync.Mutex
 	open map[string]*hca
-}{open: map[string]*hca{}}
+	dead map[*C.struct_ibv_context]bool // of devices that were removed
+}{open: map[string]*hca{}, dead: map[*C.struct_ibv_context]bool{}}
 
 // openHCA gives the device of that name, opened or in use already.
 func openHCA(name string) (*hca, error) {
@@ -59,7 +63,7 @@ func openHCA(name string) (*hca, error) {
 	}
 	h := &hca{name: name, list: list, refs: 1, cqs: map[uint64]*cq{}, qps: map[uint64]*qp{}, srqs: map[uint64]*srq{}, devices: map[*Device]bool{}}
 	for _, ctx := range unsafe.Slice(list, int(n)) {
-		if C.GoString(C.ibv_get_device_name(ctx.device)) == name {
+		if C.GoString(C.ibv_get_device_name(ctx.device)) == name && !hcas.dead[ctx] {
 			h.ctx = ctx
 		}
 	}
@@ -90,6 +94,31 @@ func (h *hca) release() {
 			C.ibv_destroy_cq(h.spacer)
 		}
 		C.rdma_free_devices(h.list)
+		if h.removed.Load() || !h.listed() {
+			h.abandon()
+		}
+	}
+}
+
+// listed says whether the kernel still shows the device to user space.
+func (h *hca) listed() bool {
+	_, err := os.Stat("/sys/class/infiniband_verbs/" + C.GoString(&h.ctx.device.dev_name[0]))
+	return err == nil
+}
+
+// abandon gives up a device that was removed. librdmacm keeps it open, at least until it next compares its list, and the
+// kernel waits for that (rdma link del): so its files become other files. The library closes those.
+func (h *hca) abandon() {
+	null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = syscall.Close(null) }()
+	hcas.mu.Lock()
+	defer hcas.mu.Unlock()
+	hcas.dead[h.ctx] = true
+	for _, fd := range []C.int{h.ctx.cmd_fd, h.ctx.async_fd} {
+		_ = syscall.Dup3(null, int(fd), syscall.O_CLOEXEC)
 	}
 }
 

@@ -26,7 +26,7 @@
 //
 // # What is asked
 //
-// Statuses are asserted exactly, as hardware gives them; where hardware and
+// Statuses are asserted exactly, as hardware gives them, but for those of Env.Statuses; where hardware and
 // libraries differ (a bad bind may be refused when it is posted or complete with an
 // error) a check takes both. What the capabilities promise must work; what they do
 // not promise must be refused with an error that matches ErrUnsupported. A status
@@ -40,7 +40,8 @@
 // # What may be missing
 //
 // A check is skipped only for want of a capability, a limit or a field of the Env,
-// and names it (Check.Needs), or of immediate data on iWARP. ErrUnsupported of what
+// and names it (Check.Needs), or of immediate data on iWARP; or because Env.Deviations says that the device is known
+// to fail it, and why. ErrUnsupported of what
 // every device has is a failure that names the verb: AllocPD, RegMR, AllocMR, CreateCQ, Poll, Wait,
 // Listen, Resolve, Connect, Accept, ID.CreateQP, PostRecv, and PostSend of SEND, RDMA WRITE and RDMA READ.
 // Run fails where a theme that no device may lack, such as rights or cm, ran no check.
