@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -55,6 +56,13 @@ func compile(ctx context.Context, todo []suite) (*binaries, error) {
 		err := quiet(cmd)
 		if _, missing := os.Stat(out); err == nil && missing != nil {
 			err = fmt.Errorf("%s has no tests", s.pkg)
+		}
+		for _, p := range s.programs {
+			if err == nil {
+				build := exec.CommandContext(ctx, "go", "build", "-tags", s.tagList(), "-o", filepath.Join(dir, path.Base(p)), "./"+p)
+				build.Dir = module
+				err = quiet(build)
+			}
 		}
 		if err != nil {
 			b.failed[s.build()] = err
@@ -155,7 +163,7 @@ func bootSuites(ctx context.Context, g *guest, b *binaries, dev string, todo []s
 			m.mounts = append(m.mounts, b.goroot)
 		}
 		m.steps = append(m.steps, step{
-			name: s.name, dir: filepath.Join(b.module, s.pkg), env: s.env,
+			name: s.name, dir: filepath.Join(b.module, s.pkg), env: append([]string{"NFSRDMA_PROGRAMS=/opt/tests"}, s.env...),
 			argv: append([]string{"/opt/tests/" + s.build()}, s.args(o.run)...), timeout: s.limit(),
 		})
 	}
@@ -303,7 +311,7 @@ func (r *result) runHere(ctx context.Context, b *binaries, s suite, o testOption
 	defer cancel()
 	cmd := exec.CommandContext(limit, filepath.Join(b.dir, s.build()), s.args(o.run)...)
 	cmd.Dir = filepath.Join(b.module, s.pkg)
-	cmd.Env = append(append(os.Environ(), "NFSRDMA_DEVICE="+r.device), s.env...)
+	cmd.Env = append(append(os.Environ(), "NFSRDMA_DEVICE="+r.device, "NFSRDMA_PROGRAMS="+b.dir), s.env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if o.verbose {
