@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"example.org/nfsrdma/internal/sched"
@@ -80,7 +81,13 @@ func Run(t *testing.T, newEnv func(t *testing.T) *Env) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {
 			defer func() { y.done(c, t.Skipped()) }()
-			RunCheck(t, c, newEnv(t))
+			e := newEnv(t)
+			for name := range e.Deviations {
+				if !slices.ContainsFunc(Checks(), func(c Check) bool { return c.Name == name }) {
+					t.Errorf("Env.Deviations has %q, which is no check", name)
+				}
+			}
+			RunCheck(t, c, e)
 		})
 	}
 }
