@@ -43,3 +43,26 @@ func TestSweepExpectations(t *testing.T) {
 	})
 	fails("throughput falls from", func(tb fabric.TB) { down.WantRising(tb, "ORD", 0.01) })
 }
+
+// The bound of a cell is right if a larger window makes just those cells faster that it bound.
+func TestSweepBoundsAgreeWithTurning(t *testing.T) {
+	r := fabric.Sweep(t, fabric.Matrix{
+		Params: fabric.Params{Link: &fabric.IBSDR, IRD: 16},
+		Load:   fabric.Load{Op: fabric.Write, Depth: 16, Calls: 128, Warm: 32, FileSize: 1 << 20},
+		Knobs:  []fabric.Knob{{"mode", "fastreg,all-physical"}, {"bs", "4K,16K,64K"}, {"ord", "1..8:x2"}},
+	})
+	byORD := 0
+	for i, c := range r.Cells[:len(r.Cells)-1] {
+		next := r.Cells[i+1]
+		if next.Index%4 == 0 { // another line
+			continue
+		}
+		faster := next.Throughput > 1.02*c.Throughput
+		bound := strings.Contains(c.Bound.Resource, "ORD")
+		assert.Equal(t, faster, bound, "%s: %s\n%s: %s", c.Params, c.Why, next.Params, next.Why)
+		if bound {
+			byORD++
+		}
+	}
+	assert.Greater(t, byORD, 4)
+}

@@ -31,6 +31,7 @@ const (
 	waitedFor    = 0.01
 	nearlyAlways = 0.9
 	nearTop      = 0.95 // of the busiest
+	full         = 0.99
 )
 
 // uses are what the resources were used for between two readings, busiest first.
@@ -91,7 +92,11 @@ func bound(all []Use) (first, next Use) {
 	}
 	pick := func(least float64) (best Use, ok bool) {
 		for _, u := range all {
-			if u.Busy < least || u.Waited < waitedFor || u.level == sched.LevelLoad {
+			if u.Busy < least || u.level == sched.LevelLoad {
+				continue
+			}
+			// What a window before a full link lets through hardly waits for it.
+			if u.Waited < waitedFor && !(u.level == sched.LevelLink && u.Busy >= full) {
 				continue
 			}
 			if !ok || u.level > best.level || u.level == best.level && u.Busy > best.Busy {
