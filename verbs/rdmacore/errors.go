@@ -50,12 +50,6 @@ func bounded(dev, what, knob string, v, lo, hi int) error {
 	return nil
 }
 
-func wrongState(what string, st verbs.QPState) error {
-	return fmt.Errorf("rdmacore: %s in state %v: %w", what, st, verbs.ErrState)
-}
-
-func closedError(what string) error { return fmt.Errorf("rdmacore: %s: %w", what, verbs.ErrClosed) }
-
 // unreachable is the error of an event that tells of a negative errno.
 func unreachable(status int, what string) error {
 	e := syscall.Errno(-status)

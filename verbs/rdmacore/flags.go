@@ -1,3 +1,5 @@
+//go:build rdmacore && cgo
+
 package rdmacore
 
 import "example.org/nfsrdma/verbs"

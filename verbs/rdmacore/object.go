@@ -54,3 +54,9 @@ func (o *object) reopen() {
 	o.closed = false
 	o.mu.Unlock()
 }
+
+func wrongState(what string, st verbs.QPState) error {
+	return fmt.Errorf("rdmacore: %s in state %v: %w", what, st, verbs.ErrState)
+}
+
+func closedError(what string) error { return fmt.Errorf("rdmacore: %s: %w", what, verbs.ErrClosed) }
