@@ -124,7 +124,7 @@ func kernelTrouble(file string) string {
 	}
 	var lines []string
 	for line := range strings.Lines(string(b)) {
-		for _, word := range []string{"WARNING: ", "BUG: ", "Oops: ", "UBSAN: ", "refcount_t: ", "blocked for more than", "Out of memory: "} {
+		for _, word := range []string{"WARNING: ", "BUG: ", "kernel BUG at ", "general protection fault", "Oops: ", "UBSAN: ", "refcount_t: ", "blocked for more than", "Out of memory: "} {
 			if strings.Contains(line, word) {
 				lines = append(lines, strings.TrimSpace(line))
 				break

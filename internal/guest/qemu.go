@@ -110,7 +110,7 @@ func (m *machine) prepare(mode, token string) ([]string, error) {
 		"-M", "q35", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(mem),
 		"-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none",
 		"-kernel", m.g.vmlinux, "-initrd", m.g.initramfs,
-		"-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off",
+		"-append", "console=ttyS0 loglevel=5 panic=-1 oops=panic nokaslr tsc=reliable no_timer_check mitigations=off",
 	}
 	export := func(tag, dir, readonly string) {
 		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap,readonly=%s", tag, strings.ReplaceAll(dir, ",", ",,"), readonly),
@@ -218,7 +218,7 @@ func runEmulator(ctx context.Context, args []string, in io.Reader, out, stderr i
 }
 
 // panicLine begins what the kernel has to say about its end.
-var panicLine = regexp.MustCompile(`Kernel panic|BUG: |Oops: |WARNING: |sysrq: `)
+var panicLine = regexp.MustCompile(`Kernel panic|BUG: |kernel BUG at |corruption, |general protection fault|Oops: |WARNING: |sysrq: `)
 
 // lastWords is the kernel's report of its end, n lines of it, or else the last n lines of the console.
 func (m *machine) lastWords(n int) string {

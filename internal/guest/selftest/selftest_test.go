@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +43,8 @@ func sh(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// pair runs server, and client as soon as it finds the server, to the end of both; it gives what the client printed.
+// pair runs server, and client when it listens, to the end of both; it gives what the client printed. A client that is
+// refused would not end: rping waits for ever.
 func pair(t *testing.T, server, client []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -51,15 +53,12 @@ func pair(t *testing.T, server, client []string) string {
 	s := exec.CommandContext(ctx, server[0], server[1:]...)
 	s.Stdout, s.Stderr = &served, &served
 	require.NoError(t, s.Start())
-	var out []byte
-	var err error
-	for try := 0; try < 100 && ctx.Err() == nil; try++ { // until it listens
-		if out, err = exec.CommandContext(ctx, client[0], client[1:]...).CombinedOutput(); err == nil {
-			break
-		}
+	listens := regexp.MustCompile(fmt.Sprintf(`state LISTEN .* pid %d `, s.Process.Pid))
+	for ctx.Err() == nil && !listens.MatchString(sh(t, "rdma", "resource", "show", "cm_id")) {
 	}
+	out, err := exec.CommandContext(ctx, client[0], client[1:]...).CombinedOutput()
 	if !assert.NoError(t, err, "%v\n%s", client, out) {
-		_ = s.Process.Kill()
+		cancel()
 	}
 	assert.NoError(t, s.Wait(), "%v\n%s", server, &served)
 	return string(out)
