@@ -4,7 +4,7 @@ SEED        ?= 1
 FUZZTIME    ?= 30s
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell test-report sweep-1000 vet lint race tree fuzz bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell guest-bench test-report sweep-1000 vet lint race tree fuzz bench cover clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,10 @@ test-rxe: ## the device suites in a guest: rxe and siw of a real kernel, which i
 
 test-device: ## the device suites on this machine's own RDMA device: NFSRDMA_DEVICE=NAME make test-device
 	@$(GO) run ./internal/guest direct -dev "$(NFSRDMA_DEVICE)" $(if $(SUITE),-suite $(SUITE))
+
+guest-bench: ## in one guest a device: this client and server beside the kernel's, and perftest
+	@$(GO) build -tags rdmacore -o bin/perf ./internal/guest/perf
+	@for d in $(or $(DEV),rxe siw); do $(GO) run ./internal/guest exec -dev $$d -timeout 5m bin/perf || exit 1; done
 
 guest-shell: ## a prompt in the guest, with DEV (rxe, siw or none)
 	@$(GO) run ./internal/guest shell -dev $(or $(DEV),rxe)

@@ -50,6 +50,7 @@ var allowed = []struct {
 	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/sched"}},
 	{"internal/report", nil},
 	{"internal/arch", nil},
+	{"internal/guest/perf", []string{"fabric"}},
 	{"internal/guest", nil},
 }
 

@@ -82,7 +82,8 @@ func (c *Config) setDefaults() error {
 	if c.RegisterSink && (a.Caps&verbs.CapMemMgtExtensions == 0 || a.MaxFastRegPages == 0) {
 		return fmt.Errorf("svcrdma: RegisterSink on %s: %w", c.Device.Name(), verbs.ErrUnsupported)
 	}
-	if c.SinkSGE == 0 && a.Transport == verbs.IWARP && !c.RegisterSink {
+	if c.SinkSGE == 0 && a.Transport == verbs.IWARP && a.Caps&verbs.CapLocalDMAKey != 0 && !c.RegisterSink {
+		// As Linux, whose sink is pages of the DMA address space. A region of user space is one piece.
 		c.SinkSGE = verbs.PageSize
 	}
 	if c.SinkSGE <= 0 || c.RegisterSink {
