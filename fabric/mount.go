@@ -32,6 +32,7 @@ func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfscli
 	c := nfsclient.Config{
 		Device: f.dev.client, Addr: f.dev.addr, Export: export, Sched: f.s,
 		RegMode: p.RegMode, RegCost: nfsclient.RegCost{Op: p.RegTime, Page: p.RegPageTime, Invalidate: p.InvTime},
+		CPUCost:     nfsclient.CPUCost{SoftIRQ: p.SoftIRQTime, Wake: p.WakeTime, Held: p.WakeHeldTime, BHLocks: p.BHLocks, HighPri: p.HighPri},
 		MaxDataSegs: p.MaxDataSegs, RSize: p.RSize, WSize: p.WSize,
 		InlineSend: p.InlineWrite, InlineRecv: p.InlineRead, Credits: p.Credits, IRD: p.IRD, SQDepth: p.ClientSQDepth,
 		NoRemoteInvalidation: p.NoRemoteInv, NoPadOptimize: p.NoPadOptimize,

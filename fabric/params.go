@@ -45,6 +45,11 @@ type Params struct {
 	RegTime       time.Duration     // modelled cost of a registration or bind, which its call waits for; default none
 	RegPageTime   time.Duration     // and of each of its pages; default none
 	InvTime       time.Duration     // and of an invalidation or deregistration by the client; default none
+	SoftIRQTime   time.Duration     // modelled soft interrupts that a bottom-half unlock runs (local_bh_enable) before a reply; default none
+	WakeTime      time.Duration     // modelled time from a reply's queue_work to the run of its worker; default none
+	WakeHeldTime  time.Duration     // and of a worker that soft interrupts hold up: BHNone without HighPri; default none
+	BHLocks       nfsclient.BHLocks // locks of the RPC client that disable bottom halves; default BHAll
+	HighPri       bool              // the client's work queue, xprtiod, has WQ_HIGHPRI
 	MaxDataSegs   int               // RPCRDMA_MAX_DATA_SEGS, pages a call can carry; default 257
 	RSize, WSize  int               // mount options rsize, wsize in bytes; default and limit MaxDataSegs x 4096 and the server's
 	InlineRead    int               // rdma_max_inline_read, bytes; default 4096

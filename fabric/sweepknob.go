@@ -73,6 +73,7 @@ var kernelNames = map[string][]string{
 	"IOSize":             {"bs"},
 	"InodeLock":          {"lock"},
 	"Personality":        {"device"},
+	"HighPri":            {"WQ_HIGHPRI"},
 }
 
 // zeroIsValue are the integer fields of which 0 does not mean a default.

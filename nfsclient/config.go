@@ -43,6 +43,44 @@ type RegCost struct {
 	Invalidate time.Duration // a deregistration or invalidation by the client
 }
 
+// CPUCost is what the client's CPUs add to each reply in a model; the zero value adds nothing. A reply frees a credit
+// and wakes the next sender from a work queue (xprtiod), so all of it lies in the credit loop.
+type CPUCost struct {
+	SoftIRQ time.Duration // soft interrupts that are pending when a bottom-half lock is released, which runs them (local_bh_enable); a reply waits for them where BHLocks is BHAll
+	Wake    time.Duration // from queue_work to the run of the worker
+	Held    time.Duration // longer than Wake for a worker that pending soft interrupts hold up: of normal priority, where BHLocks is BHNone
+	BHLocks BHLocks       // which locks of the RPC client are bottom-half locks; default BHAll
+	HighPri bool          // the work queue has WQ_HIGHPRI
+}
+
+// BHLocks are the locks of the RPC client that disable bottom halves.
+type BHLocks uint8
+
+// States of the RPC client: all locks, as up to Linux 5.2; those of RPC wait queues only; none.
+const (
+	BHAll BHLocks = iota
+	BHWaitQueues
+	BHNone
+)
+
+func (b BHLocks) String() string {
+	if b <= BHNone {
+		return [...]string{"all", "wait-queues", "none"}[b]
+	}
+	return fmt.Sprintf("BHLocks(%d)", uint8(b))
+}
+
+func (c CPUCost) work() xprtrdma.WorkCost {
+	w := xprtrdma.WorkCost{Wake: sched.FromStd(c.Wake)}
+	if c.BHLocks == BHAll {
+		w.SoftIRQ = sched.FromStd(c.SoftIRQ)
+	}
+	if c.BHLocks == BHNone && !c.HighPri {
+		w.Wake += sched.FromStd(c.Held)
+	}
+	return w
+}
+
 // BadReplyPolicy says what becomes of a call whose reply has a bad header.
 type BadReplyPolicy = xprtrdma.BadReplyPolicy
 
@@ -109,6 +147,7 @@ type Config struct {
 	MWPages     int     // pages that a memory window covers: 1..4096; default a buffer with type 2B windows, 1 with type 1
 	PinBytes    int     // bytes of unused buffers that memory windows keep registered: default 64 MiB, negative none
 	RegCost     RegCost // modelled cost of registration; default none
+	CPUCost     CPUCost // modelled cost of replies; default none
 	MaxDataSegs int     // RPCRDMA_MAX_DATA_SEGS, pages of a chunk: 1..4096, default 257. Payload is at most this times 4096
 	RSize       int     // mount option rsize, bytes of a READ: default and at most what server and MaxDataSegs allow
 	WSize       int     // mount option wsize, likewise
@@ -217,6 +256,9 @@ func (c *Config) setDefaults() error {
 	if c.RegCost.Op < 0 || c.RegCost.Page < 0 || c.RegCost.Invalidate < 0 {
 		return &ConfigError{"RegCost", c.RegCost, "not negative"}
 	}
+	if k := &c.CPUCost; k.SoftIRQ < 0 || k.Wake < 0 || k.Held < 0 || k.BHLocks > BHNone {
+		return &ConfigError{"CPUCost", c.CPUCost, "times that are not negative and BHAll, BHWaitQueues or BHNone"}
+	}
 	if c.RegMode > FMR {
 		return &ConfigError{"RegMode", c.RegMode, "a registration mode"}
 	}
@@ -258,7 +300,7 @@ func (c *Config) xprt() xprtrdma.Config {
 	x := xprtrdma.Config{
 		Sched: c.Sched, Device: c.Device, Addr: c.Addr, Mode: c.RegMode, ModeFallback: c.RegFallback,
 		MWPages: c.MWPages, PinBytes: max(c.PinBytes, 0), RegCost: xprtrdma.RegCost{Op: sched.FromStd(c.RegCost.Op),
-			Page: sched.FromStd(c.RegCost.Page), Invalidate: sched.FromStd(c.RegCost.Invalidate)}, MaxDataSegs: c.MaxDataSegs,
+			Page: sched.FromStd(c.RegCost.Page), Invalidate: sched.FromStd(c.RegCost.Invalidate)}, MaxDataSegs: c.MaxDataSegs, Work: c.CPUCost.work(),
 		Credits: c.Credits, InlineSend: c.InlineSend, InlineRecv: c.InlineRecv, SQDepth: c.SQDepth, IRD: c.IRD, ORD: c.ORD,
 		RetryCnt: uint8(c.RetryCnt), RNRRetry: uint8(c.RNRRetry), PadInChunk: c.NoPadOptimize,
 		NoRemoteInvalidation: c.NoRemoteInvalidation, NoPrivateData: c.NoPrivateData,

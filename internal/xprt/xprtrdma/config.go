@@ -25,6 +25,7 @@ type Config struct {
 	MWPages      int  // pages that a memory window covers; 0: a buffer with type 2B, 1 with type 1, as Linux had it
 	PinBytes     int  // idle registrations that memory windows keep, bytes
 	RegCost      RegCost
+	Work         WorkCost
 	MaxDataSegs  int // RPCRDMA_MAX_DATA_SEGS: pages of a data chunk
 	Credits      int // rdma_slot_table_entries: slots, and credits asked for
 	InlineSend   int // rdma_max_inline_write, bytes

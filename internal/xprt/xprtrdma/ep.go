@@ -48,6 +48,7 @@ type cqHandler struct {
 	f    func(*verbs.WC)
 	busy atomic.Int32
 	wc   [16]verbs.WC
+	work *workQueue // nil: completions are handled at once
 }
 
 func (h *cqHandler) run(verbs.CQ) {
@@ -78,11 +79,18 @@ func (h *cqHandler) drain() {
 			return
 		}
 		for i := range n {
+			if h.work != nil {
+				h.work.push(&h.wc[i])
+				continue
+			}
 			h.f(&h.wc[i])
 		}
 		if n < len(h.wc) && !h.cq.Arm(false) {
-			return
+			break
 		}
+	}
+	if h.work != nil {
+		h.work.step()
 	}
 }
 
@@ -105,6 +113,9 @@ func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
 	nrecv := len(x.recv.reps)
 	e.send = cqHandler{e: e, f: e.sent}
 	e.recv = cqHandler{e: e, f: e.received}
+	if x.cfg.Work != (WorkCost{}) {
+		e.recv.work = newWorkQueue(&e.recv)
+	}
 	if err = e.send.create(x, depth, "send"); err != nil {
 		return nil, err
 	}
@@ -250,6 +261,7 @@ func (e *ep) teardown() error {
 		e.disconnect(ErrClosed)
 	}
 	e.gone.Store(true)
+	e.recv.work.close()
 	for e.send.busy.Load()+e.recv.busy.Load()+e.users.Load() != 0 {
 		if err := e.idle.Wait(sched.Cleanup); err != nil {
 			errs = append(errs, err)

@@ -16,7 +16,7 @@ type counters struct {
 	failedMarshal, emptySendctx                  atomic.Uint64
 	mrsRecycled, mrsOrphaned, mrsAllocated       atomic.Uint64
 	localInv, timeouts, retransmissions, cancels atomic.Uint64
-	remoteInv, invs                              atomic.Uint64
+	remoteInv, invs, workRuns                    atomic.Uint64
 }
 
 // reqCounters are written by the holder of a slot alone.
@@ -108,6 +108,7 @@ func (x *Xprt) Counters() Counters {
 		{Name: "pages_registered", Value: r[15]},
 		{Name: "invalidations", Value: r[16] + s.invs.Load()},
 		{Name: "remote_invalidations", Value: s.remoteInv.Load()},
+		{Name: "worker_runs", Value: s.workRuns.Load()},
 		{Name: "registration_ns", Value: r[17] / uint64(sched.Nanosecond)},
 	}
 }
