@@ -183,6 +183,22 @@ func (c *cq) notify() {
 	}
 }
 
+// Overflow makes the queue overflow now, as if one completion too many had come. A closed queue stays as it is.
+func (c *cq) Overflow() {
+	c.mu.Lock()
+	if c.closed || c.overflow {
+		c.mu.Unlock()
+		return
+	}
+	c.overflow = true
+	notify := c.disarm()
+	c.mu.Unlock()
+	c.overflowed()
+	if notify {
+		c.notify()
+	}
+}
+
 // overflowed fails the queue pairs that use the queue.
 func (c *cq) overflowed() {
 	c.dev.event(verbs.AsyncEvent{Type: verbs.EventCQErr, CQ: c})

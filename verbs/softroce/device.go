@@ -163,7 +163,7 @@ func (d *Device) Close() error {
 // stats count what a queue pair did; the names are rxe's hw_counters where it has one.
 type stats struct {
 	sentPkts, rcvdPkts, duplicateReq, outOfSeqReq, rcvdRNR, sentRNR, rcvdSeqErr, sentSeqErr,
-	ackDeferred, retryExceeded, rnrExceeded, sendErr, accessErr, reqErr, lostSource,
+	ackDeferred, retryExceeded, rnrExceeded, sendErr, accessErr, reqErr, lostSource, icrcErr,
 	sends, recvs, reads, writes, readBytes, writeBytes, sendBytes, localInv, regMR, bindMW, remoteInv,
 	timeouts, retransmits uint64
 	readsOutMax, sqMax, respOutMax uint64 // gauges
@@ -179,7 +179,7 @@ func (s *stats) list() []verbs.Counter {
 		{Name: "retry_exceeded_err", Value: s.retryExceeded}, {Name: "retry_rnr_exceeded_err", Value: s.rnrExceeded},
 		{Name: "send_err", Value: s.sendErr}, {Name: "access_err", Value: s.accessErr}, {Name: "invalid_request_err", Value: s.reqErr},
 		{Name: "local_ack_timeout_err", Value: s.timeouts}, {Name: "retransmits", Value: s.retransmits},
-		{Name: "source_revoked", Value: s.lostSource},
+		{Name: "source_revoked", Value: s.lostSource}, {Name: "icrc_err", Value: s.icrcErr},
 		{Name: "rdma_sends", Value: s.sends}, {Name: "rdma_recvs", Value: s.recvs},
 		{Name: "rdma_reads", Value: s.reads}, {Name: "rdma_writes", Value: s.writes},
 		{Name: "read_bytes", Value: s.readBytes}, {Name: "write_bytes", Value: s.writeBytes}, {Name: "send_bytes", Value: s.sendBytes},
@@ -206,6 +206,7 @@ func (s *stats) add(o *stats) {
 	s.accessErr += o.accessErr
 	s.reqErr += o.reqErr
 	s.lostSource += o.lostSource
+	s.icrcErr += o.icrcErr
 	s.sends += o.sends
 	s.recvs += o.recvs
 	s.reads += o.reads

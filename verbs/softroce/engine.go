@@ -184,18 +184,22 @@ func (q *qp) transmit(o *output) []packet {
 	}
 	pipe := o.pipe
 	if pipe == nil {
-		if net.tap != nil {
-			ps = slices.DeleteFunc(ps, func(p packet) bool { return !net.tap(&p) })
-		}
-		if len(ps) == 0 {
-			return ps
+		if net.tapped() {
+			if ps = net.divert(ps, nil); len(ps) == 0 {
+				return ps
+			}
 		}
 		return ps[0].dst.offer(ps, q)
 	}
 	for i := range ps {
 		p := &ps[i]
-		if net.tap == nil || net.tap(p) {
+		if !net.tapped() {
 			pipe.Send(p.size(), net.fly(p))
+		} else {
+			sent := net.divert(ps[i:i+1], pipe)
+			for k := range sent {
+				pipe.Send(sent[k].size(), net.fly(&sent[k]))
+			}
 		}
 		if len(q.leaving) > 0 && p.src == &q.leaving[0].msg && p.flags&pfLast != 0 {
 			q.leaving[0].left = pipe.FreeAt()

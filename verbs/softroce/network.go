@@ -20,6 +20,9 @@ type NetConfig struct {
 	Link *link.Config
 	// Trace, if not nil, gets a line for each packet that is sent. It must not wait.
 	Trace func(string)
+	// Tap, if not nil, decides on each packet that is sent. It must not wait nor use the network. Live, it
+	// may be called by several goroutines at once.
+	Tap func(PacketInfo) Fate
 }
 
 // Network joins the devices of one process. Its owner closes it after its devices.

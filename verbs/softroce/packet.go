@@ -31,6 +31,8 @@ const (
 	pfAckReq
 	pfSolicited
 	pfImm
+	pfBad      // its ICRC is wrong
+	pfNotReady // its receiver has no receive
 )
 
 // nakCode is the reason in a NAK's syndrome (IB specification 9.7.5.2.8).

@@ -43,6 +43,10 @@ func (q *qp) receive(p *packet) {
 	if q.closed || p.from != q.peer || q.state == verbs.Reset || q.state == verbs.Init || q.state == verbs.Error {
 		return
 	}
+	if p.flags&pfBad != 0 {
+		q.st.icrcErr++
+		return
+	}
 	q.st.rcvdPkts++
 	switch p.kind {
 	case pkAck:
@@ -155,15 +159,20 @@ func (q *qp) takeRecv() bool {
 		q.has = true
 		return true
 	}
+	q.notReadyHere()
+	return false
+}
+
+// notReadyHere answers a SEND that finds no receive.
+func (q *qp) notReadyHere() {
 	if q.dev.attr.Caps&verbs.CapRNR == 0 {
 		// iWARP has no such answer: the stream is terminated.
 		q.refuse(nakRemOp)
-		return false
+		return
 	}
 	q.st.sentRNR++
 	q.nakAt(q.rcvPSN, nakRNR, q.attr.MinRNR)
 	q.nakSent = true // what follows is dropped without a NAK
-	return false
 }
 
 func (q *qp) sendPacket(p *packet) {
@@ -172,6 +181,10 @@ func (q *qp) sendPacket(p *packet) {
 		return
 	}
 	if p.flags&pfFirst != 0 {
+		if p.flags&pfNotReady != 0 {
+			q.notReadyHere()
+			return
+		}
 		if !q.takeRecv() {
 			return
 		}
