@@ -16,9 +16,11 @@ type Config struct {
 	Sched       *sched.Sched
 	Addr        string // of the server
 	PrivateData []byte
-	Recvs       int // receives kept posted; 0 is 80
-	RecvSize    int // bytes of each; 0 is 8192
-	IRD, ORD    int // 0 is 16; negative is 0
+	Recvs       int      // receives kept posted; 0 is 80
+	RecvSize    int      // bytes of each; 0 is 8192
+	SendSize    int      // longest message, and all of a Pump; 0 is 1 MiB
+	PD          verbs.PD // nil: one of its own
+	IRD, ORD    int      // 0 is 16; negative is 0
 }
 
 // Peer is a connection. One task uses it at a time.
@@ -74,8 +76,10 @@ func Dial(ctx context.Context, cfg Config) (_ *Peer, err error) {
 			p.Close()
 		}
 	}()
-	if p.pd, err = cfg.Device.AllocPD(); err != nil {
-		return nil, err
+	if p.pd = cfg.PD; p.pd == nil {
+		if p.pd, err = cfg.Device.AllocPD(); err != nil {
+			return nil, err
+		}
 	}
 	if p.rcq, err = cfg.Device.CreateCQ(verbs.CQInit{Depth: cfg.Recvs + 1, Handler: p.received, Name: "rawpeer recv"}); err != nil {
 		return nil, err
@@ -86,7 +90,7 @@ func Dial(ctx context.Context, cfg Config) (_ *Peer, err error) {
 	if p.recv, err = p.pd.AllocMR(max(cfg.Recvs*cfg.RecvSize, 1), verbs.LocalWrite); err != nil {
 		return nil, err
 	}
-	if p.send, err = p.pd.AllocMR(1<<20, 0); err != nil {
+	if p.send, err = p.pd.AllocMR(orDefault(cfg.SendSize, 1<<20), 0); err != nil {
 		return nil, err
 	}
 	if p.id, err = cfg.Device.Resolve(ctx, cfg.Addr); err != nil {
@@ -176,7 +180,7 @@ func (l *polling) run(cq verbs.CQ, f func(*verbs.WC)) {
 	}
 }
 
-// Send sends b, at most 1 MiB, and waits for its completion.
+// Send sends b, at most SendSize bytes, and waits for its completion.
 func (p *Peer) Send(ctx context.Context, b []byte) error {
 	if err := p.Post(b, true); err != nil {
 		return err
@@ -261,7 +265,7 @@ func (p *Peer) Close() {
 		}
 	}
 	p.mrs = nil
-	if p.pd != nil {
+	if p.pd != nil && p.cfg.PD == nil {
 		_ = p.pd.Close()
 	}
 }
