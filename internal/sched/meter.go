@@ -41,6 +41,12 @@ const (
 	LevelDisk                 // storage
 )
 
+// Levels of TCP: the server's send buffer stands before the threads, the window before the wire.
+const (
+	LevelSendBuffer = LevelThread - 5
+	LevelWindow     = LevelLink - 5
+)
+
 // Meter accounts for a resource of some units in virtual time. Live it is nil, and counts nothing.
 type Meter struct {
 	s    *Sched

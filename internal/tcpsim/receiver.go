@@ -2,6 +2,8 @@ package tcpsim
 
 import (
 	"context"
+	"io"
+	"math"
 
 	"example.org/nfsrdma/internal/sched"
 )
@@ -21,6 +23,9 @@ type receiver struct {
 	delack  *sched.Timer
 	armed   bool
 	data    *sched.Waiter
+	eof     bool
+	err     error  // what Receive gives
+	refuse  func() // of data that comes after CloseReceive
 }
 
 func (r *receiver) init(c *Conn) {
@@ -39,12 +44,25 @@ type arrival struct {
 func (a *arrival) Fire() {
 	c := a.c
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := &c.recv
-	r.next += uint64(a.n)
-	r.unread += a.n
+	if c.recv.err == nil {
+		c.recv.arrived(a.n)
+		c.mu.Unlock()
+		return
+	}
+	refuse := c.recv.refuse
+	c.recv.refuse = nil
+	c.mu.Unlock()
+	if refuse != nil {
+		refuse()
+	}
+}
+
+func (r *receiver) arrived(n int) {
+	c := r.c
+	r.next += uint64(n)
+	r.unread += n
 	r.segs++
-	r.measure(min(a.n, c.mss)) // gso_size of more than one packet
+	r.measure(min(n, c.mss)) // gso_size of more than one packet
 	switch {
 	case r.quick > 0:
 		r.quick--
@@ -79,6 +97,10 @@ func (r *receiver) ack() {
 	r.delack.Stop()
 	r.edge = max(r.edge, r.next+uint64(max(c.cfg.Window-r.unread, 0)))
 	c.st.Acks++
+	if c.back != nil {
+		c.back.Send(0, 1, &ack{c, r.next, r.edge})
+		return
+	}
 	c.s.At(c.s.Now().Add(sched.FromStd(c.cfg.Delay)), &ack{c, r.next, r.edge})
 }
 
@@ -93,11 +115,20 @@ func (r *receiver) late() {
 }
 
 // Receive waits for data, takes what is there, and returns how much.
-func (c *Conn) Receive(ctx context.Context) (int, error) {
+func (c *Conn) Receive(ctx context.Context) (int, error) { return c.ReceiveUpTo(ctx, math.MaxInt) }
+
+// ReceiveUpTo is Receive of at most so many bytes. The end of the stream is io.EOF.
+func (c *Conn) ReceiveUpTo(ctx context.Context, most int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &c.recv
 	for r.unread == 0 {
+		switch {
+		case r.err != nil:
+			return 0, r.err
+		case r.eof:
+			return 0, io.EOF
+		}
 		c.mu.Unlock()
 		err := r.data.Wait(ctx)
 		c.mu.Lock()
@@ -105,12 +136,18 @@ func (c *Conn) Receive(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	n, segs := r.unread, r.segs
+	n, segs := min(r.unread, most), r.segs
 	r.segs = 0
 	d := sched.Duration(segs)*sched.Duration(c.cfg.ReadSegmentPS) + sched.Duration(n)*sched.Duration(c.cfg.ReadBytePS)
-	c.mu.Unlock()
-	err := c.s.Sleep(ctx, d)
-	c.mu.Lock()
+	var err error
+	if d > 0 || c.back == nil {
+		c.mu.Unlock()
+		err = c.s.Sleep(ctx, d)
+		c.mu.Lock()
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
 	r.unread -= n
 	r.cleanup()
 	return n, err

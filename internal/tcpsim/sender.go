@@ -35,7 +35,15 @@ type Conn struct {
 	segs           []int  // not sent yet; the last one may grow
 	cpu            sched.Time
 	room           *sched.Waiter
-	waits          bool
+	waits          bool // SOCK_NOSPACE
+
+	out, back Wire // nil: Config.Delay
+	space     func()
+	err       error // what Send gives
+	fin, sent bool  // the end of the stream was asked for, and is on its way
+	roomMeter *sched.Meter
+	winMeter  *sched.Meter
+	winSince  sched.Time // since when the window holds data back, plus 1; 0: it does not
 
 	recv receiver
 }
@@ -95,8 +103,16 @@ type Flags struct {
 func (c *Conn) SendPage(ctx context.Context, n int, f Flags) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.work(c.cfg.PagePS)
+	return c.queue(ctx, n, f)
+}
+
+// queue is SendPage of any number of bytes. mu is held, but not while it waits.
+func (c *Conn) queue(ctx context.Context, n int, f Flags) error {
+	c.work((n + PageSize - 1) / PageSize * c.cfg.PagePS)
 	for n > 0 {
+		if c.err != nil {
+			return c.err
+		}
 		last := len(c.segs) - 1
 		if last < 0 || c.segs[last] >= c.goal {
 			if int(c.end-c.una) >= c.cfg.SndBuf {
@@ -149,8 +165,17 @@ func (c *Conn) push(more bool, n nagle) {
 	c.xmit(n)
 }
 
-// xmit sends what window and Nagle allow (tcp_write_xmit).
+// xmit sends what window and Nagle allow (tcp_write_xmit), and the end of the stream after it.
 func (c *Conn) xmit(n nagle) {
+	c.xmitData(n)
+	c.meterWindow()
+	if c.fin && !c.sent && len(c.segs) == 0 {
+		c.sent = true
+		c.carry(c.out, 0, &finish{c})
+	}
+}
+
+func (c *Conn) xmitData(n nagle) {
 	if len(c.segs) == 0 {
 		return
 	}
@@ -196,8 +221,34 @@ func (c *Conn) transmit(n int) {
 	c.next += uint64(n)
 	c.st.Segments++
 	c.st.Bytes += uint64(n)
-	c.s.At(c.cpu.Add(sched.FromStd(c.cfg.Delay)), &arrival{c, n})
+	c.carry(c.out, n, &arrival{c, n})
 }
+
+// carry sends e, with n bytes, once the sender's CPU has got to it.
+func (c *Conn) carry(w Wire, n int, e sched.Event) {
+	at := max(c.cpu, c.s.Now())
+	switch {
+	case w == nil:
+		c.s.At(at.Add(sched.FromStd(c.cfg.Delay)), e)
+	case at > c.s.Now():
+		c.s.At(at, &onWire{w, n, c.packets(n), e})
+	default:
+		w.Send(n, c.packets(n), e)
+	}
+}
+
+// packets is how many of them n bytes take.
+func (c *Conn) packets(n int) int { return max((n+c.mss-1)/c.mss, 1) }
+
+// onWire waits for the CPU.
+type onWire struct {
+	w          Wire
+	n, packets int
+	e          sched.Event
+}
+
+// Fire sends it.
+func (o *onWire) Fire() { o.w.Send(o.n, o.packets, o.e) }
 
 // work charges the sender's CPU.
 func (c *Conn) work(ps int) {
@@ -220,7 +271,15 @@ func (c *Conn) waitRoom(ctx context.Context) error {
 		return err
 	}
 	from := c.s.Now()
+	c.roomMeter.Take(1)
+	defer func() {
+		c.roomMeter.Give(1)
+		c.roomMeter.Waited(c.s.Now().Sub(from))
+	}()
 	for int(c.end-c.una) >= c.cfg.SndBuf {
+		if c.err != nil {
+			return c.err
+		}
 		c.waits = true
 		c.mu.Unlock()
 		err := c.room.Wait(ctx)
@@ -243,10 +302,19 @@ type ack struct {
 func (a *ack) Fire() {
 	c := a.c
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.una = max(c.una, a.to)
 	c.edge = max(c.edge, a.edge)
 	c.xmit(asSet)
+	c.newSpace()
+	space := c.space
+	c.mu.Unlock()
+	if space != nil {
+		space()
+	}
+}
+
+// newSpace wakes the sender if there is enough room (sk_stream_write_space).
+func (c *Conn) newSpace() {
 	queued := int(c.end - c.una)
 	if c.waits && c.cfg.SndBuf-queued >= queued/2 { // sk_stream_is_writeable
 		c.waits = false

@@ -25,6 +25,17 @@ type Conn interface {
 	PeerAddr() string
 }
 
+// SendBuffer is what a Conn has besides that knows its send buffer: one of a model.
+type SendBuffer interface {
+	// SendBuffer is its size (SO_SNDBUF), and the bytes in it that the peer has not acknowledged.
+	SendBuffer() (size, queued int)
+	SetSendBuffer(size int)
+	// Full says that a Write waits for room (SOCK_NOSPACE).
+	Full() bool
+	// OnSpace sets what is called when there may be more room (sk_write_space). It must not wait.
+	OnSpace(f func())
+}
+
 // Listener waits for connections.
 type Listener interface {
 	// Accept waits for the next. Close ends it with an error.
