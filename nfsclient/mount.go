@@ -24,6 +24,8 @@ type Mount struct {
 	rdma  *xprtrdma.Xprt // x is one of these
 	tcp   *xprttcp.Xprt
 	heads callHeads
+	ops   *clnt.OpTables
+	since sched.Time // its beginning
 
 	root   FH
 	fsinfo FsinfoRes
@@ -39,11 +41,12 @@ func New(ctx context.Context, cfg Config) (*Mount, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	m := &Mount{cfg: cfg, s: cfg.Sched, heads: newCallHeads(&cfg.Cred)}
+	m := &Mount{cfg: cfg, s: cfg.Sched, heads: newCallHeads(&cfg.Cred), ops: clnt.NewOpTables(nfs3.NumProcs)}
 	if m.s == nil {
 		m.s, m.own = sched.NewLive(0), true
 		m.cfg.Sched = m.s
 	}
+	m.since = m.s.Now()
 	err := m.start(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mount %s:%s: %w", cfg.Addr, cfg.Export, err), m.Close())

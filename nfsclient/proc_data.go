@@ -12,7 +12,7 @@ import (
 
 // Null does nothing, at the server (NULL).
 func (m *Mount) Null(ctx context.Context) error {
-	q, err := getCall(ctx, m.x, m.heads.null, uint32(nfs3.NULL))
+	q, err := m.getWith(ctx, m.heads.null, nfs3.NULL)
 	if err != nil {
 		return failed("NULL", err)
 	}

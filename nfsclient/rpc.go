@@ -31,7 +31,16 @@ func newCallHeads(c *Cred) callHeads {
 
 // get takes a slot and writes the call header into it.
 func (m *Mount) get(ctx context.Context, proc nfs3.Proc) (*clnt.Call, error) {
-	return getCall(ctx, m.x, m.heads.nfs, uint32(proc))
+	return m.getWith(ctx, m.heads.nfs, proc)
+}
+
+func (m *Mount) getWith(ctx context.Context, head []byte, proc nfs3.Proc) (*clnt.Call, error) {
+	begun := m.s.Now()
+	q, err := getCall(ctx, m.x, head, uint32(proc))
+	if err == nil {
+		m.ops.Begin(q, int(proc), begun)
+	}
+	return q, err
 }
 
 func getCall(ctx context.Context, x clnt.Xprt, head []byte, proc uint32) (*clnt.Call, error) {
@@ -47,7 +56,12 @@ func getCall(ctx context.Context, x clnt.Xprt, head []byte, proc uint32) (*clnt.
 }
 
 // do makes the call, and gives the results behind the RPC reply header.
-func (m *Mount) do(ctx context.Context, q *clnt.Call) ([]byte, error) { return results(ctx, q) }
+func (m *Mount) do(ctx context.Context, q *clnt.Call) ([]byte, error) {
+	body, err := results(ctx, q)
+	// All results but NULL's begin with a status.
+	q.Count(m.s.Now(), err != nil || len(body) >= 4 && binary.BigEndian.Uint32(body) != 0)
+	return body, err
+}
 
 func results(ctx context.Context, q *clnt.Call) ([]byte, error) {
 	if err := q.Do(ctx); err != nil {

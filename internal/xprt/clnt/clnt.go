@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -25,6 +26,14 @@ type Call struct {
 	Reply   []byte // the RPC reply; aliases a receive or reply buffer
 	SinkLen int    // bytes that were put into Sink and are not in Reply, -1 if none can be
 
+	// Set by Do: when it was sent last, how often, and after how many timeouts.
+	SentAt          sched.Time
+	Trans, Timeouts uint32
+
+	ops   *OpTable // the slot's; see OpTables.Begin
+	op    int
+	begun sched.Time
+
 	Slot
 }
 
@@ -32,6 +41,7 @@ type Call struct {
 func (c *Call) Begin(buf []byte) {
 	c.Msg = buf
 	c.SinkInline, c.MaxReply, c.SinkLen = false, 0, -1
+	c.Trans, c.Timeouts, c.op = 0, 0, -1
 }
 
 // End lets go of what the caller lent.

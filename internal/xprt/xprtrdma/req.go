@@ -141,6 +141,7 @@ func (q *Req) Do(ctx context.Context) error {
 		}
 		x.stats.retransmissions.Add(1)
 		if q.timedOut.Swap(false) {
+			q.Timeouts++
 			if q.tries++; x.cfg.Soft && q.tries > x.cfg.Retrans {
 				return fmt.Errorf("%w, sent %d times", ErrTimedOut, q.tries)
 			}

@@ -57,6 +57,8 @@ func (q *Req) transmit(ctx context.Context, e *ep) error {
 	}
 	q.rep, q.err = noRep, nil
 	q.tick.Store(q.x.timer.start())
+	q.SentAt = q.x.s.Now()
+	q.Trans++
 	q.word.Store(makeWord(q.xid, e.gen, waiting))
 	if e.dead.Load() {
 		q.connectionLost(e)

@@ -101,6 +101,7 @@ func (q *Req) Do(ctx context.Context) error {
 		}
 		x.stats.retransmissions.Add(1)
 		if q.timedOut.Swap(false) {
+			q.Timeouts++
 			if q.tries++; x.cfg.Soft && q.tries > x.cfg.Retrans {
 				return fmt.Errorf("%w, sent %d times", clnt.ErrTimedOut, q.tries)
 			}
@@ -111,6 +112,8 @@ func (q *Req) Do(ctx context.Context) error {
 // transmit queues or writes the call.
 func (q *Req) transmit(ctx context.Context, e *ep) {
 	q.tick.Store(q.x.timer.start())
+	q.SentAt = q.x.s.Now()
+	q.Trans++
 	q.mu.Lock()
 	q.ep, q.state = e, queued
 	q.claimed, q.got, q.leaving, q.err, q.sunk = false, false, false, nil, -1
