@@ -105,7 +105,9 @@ func (p *regionPool) serve(q *Req, n int) (ok bool, err error) {
 	case n > p.most:
 		return false, &MarshalError{What: "call", Size: n, Limit: p.most, Unit: "memory regions", Knob: "Credits and MaxDataSegs"}
 	case p.full != nil && n > p.total:
-		return false, fmt.Errorf("%d memory regions wanted, the device has %d: %w", n, p.total, p.full)
+		err := fmt.Errorf("%d memory regions wanted, the device has %d: %w", n, p.total, p.full)
+		p.full = nil // a later call asks again: the device may have some then
+		return false, err
 	}
 	return false, nil
 }
