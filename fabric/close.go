@@ -53,6 +53,10 @@ func (f *Fabric) Close() error {
 			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
+	if f.faults != nil {
+		add("faults", f.faults.Stop(sched.Cleanup))
+		add("fault points", f.faults.Unfired())
+	}
 	for _, m := range mounts {
 		add("unmount", m.nfs.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/model"
@@ -46,6 +47,10 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 		return err
 	}
 	defer end()
+	if err := f.crash.Lock(ctx); err != nil {
+		return err
+	}
+	defer f.crash.Unlock()
 	old := f.NFSServer()
 	if err := old.Close(); err != nil {
 		return fmt.Errorf("fabric: crash of the server: %w", err)
@@ -55,6 +60,12 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 		return err
 	}
 	srv, err := f.newServer()
+	for i := 0; i < maxRestarts && faulty(err); i++ {
+		if err := f.s.Sleep(ctx, restartWait); err != nil {
+			return err
+		}
+		srv, err = f.newServer()
+	}
 	if err != nil {
 		return fmt.Errorf("fabric: restart of the server: %w", err)
 	}
@@ -70,6 +81,17 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 		return errors.Join(ErrClosed, srv.Close())
 	}
 	return nil
+}
+
+// A server that an injected fault has kept from its start is started again.
+const (
+	maxRestarts = 100
+	restartWait = sched.Millisecond
+)
+
+func faulty(err error) bool {
+	var x *faults.Error
+	return errors.As(err, &x)
 }
 
 // ended are the counters of a server that is gone, without those of the present.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 	"example.org/nfsrdma/verbs/rdmacore"
@@ -65,10 +66,14 @@ func (p *Params) setDevice() error {
 }
 
 // open opens both ends. A device of rdma-core talks to itself.
-func (p *Params) open(s *sched.Sched) (d devices, err error) {
+func (p *Params) open(s *sched.Sched, x *faults.Injector) (d devices, err error) {
 	if !p.onDevice() {
 		d.addr = net.JoinHostPort("server", strconv.Itoa(nfsPort))
-		d.net = softroce.NewNetwork(s, softroce.NetConfig{Link: p.Link})
+		cfg := softroce.NetConfig{Link: p.Link}
+		if x != nil {
+			cfg.Tap = x.Tap
+		}
+		d.net = softroce.NewNetwork(s, cfg)
 		for _, end := range []struct {
 			name string
 			dev  *verbs.Device

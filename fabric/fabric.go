@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/nfsserver/vfs"
@@ -24,6 +25,9 @@ type Fabric struct {
 	start time.Time    // live: of the clock
 	tasks *sched.Group // of Go
 	dials *sched.Group // mounts that are being made
+	crash *sched.Mutex // one crash at a time
+
+	faults *faults.Injector // nil: none
 
 	mu      sync.Mutex
 	pat     *pattern
@@ -78,6 +82,7 @@ func Start(p Params) (*Fabric, error) {
 	}
 	f.tasks = f.s.NewGroup("the tasks of Go")
 	f.dials = f.s.NewGroup("the mounts that are being made")
+	f.crash = f.s.NewMutex("a crash of the server")
 	if err := f.build(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -87,7 +92,12 @@ func Start(p Params) (*Fabric, error) {
 func (f *Fabric) build() error {
 	p := &f.params
 	var err error
-	if f.dev, err = p.open(f.s); err != nil {
+	if len(p.Faults) > 0 {
+		if f.faults, err = faults.New(f.s, p.Faults); err != nil {
+			return err
+		}
+	}
+	if f.dev, err = p.open(f.s, f.faults); err != nil {
 		return err
 	}
 	if err := p.setDefaults(f.dev.client.Attr()); err != nil {
@@ -96,9 +106,20 @@ func (f *Fabric) build() error {
 	if f.built, err = p.Storage.make(f.s, f.now); err != nil {
 		return err
 	}
-	f.server, err = f.newServer()
+	if f.faults == nil {
+		f.server, err = f.newServer()
+		return err
+	}
+	f.dev.client, f.dev.server = f.faults.Device(faults.Client, f.dev.client), f.faults.Device(faults.Server, f.dev.server)
+	f.fs = f.faults.FS(f.fs)
+	if f.server, err = f.newServer(); err == nil {
+		f.faults.Start(f.CrashServer)
+	}
 	return err
 }
+
+// Faults decides on the faults of Params.Faults, and counts them; nil if there are none.
+func (f *Fabric) Faults() *faults.Injector { return f.faults }
 
 // now is the clock of the exported file system.
 func (f *Fabric) now() vfs.Time {

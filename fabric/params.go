@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/link"
 	"example.org/nfsrdma/nfsclient"
 	"example.org/nfsrdma/verbs"
@@ -74,6 +75,10 @@ type Params struct {
 	RootSquash    bool    // root_squash; default off
 	ReadOnly      bool    // ro
 	Storage       Storage // default Memory()
+
+	// Faults are what goes wrong, from the start on; faults.Parse takes them from text. Close fails if one of them
+	// that is not Optional has never fired. On a Device of rdma-core no fault of a packet is possible.
+	Faults []faults.Fault
 
 	// TimeLimit ends waits with an error once so much virtual time has passed: a
 	// client that reconnects for ever would otherwise never end. Default an hour; negative none.
