@@ -23,6 +23,7 @@ type Config struct {
 	// TCP has the addresses, "host:port", where NFS and MOUNT are served over TCP too, both at each.
 	TCP   []string
 	Net   stream.Network // of TCP; nil is the machine's sockets, which need a live Sched
+	Gate  SendGate       // when the send buffer of a TCP connection lets the next call be taken; its Threads are those below
 	Stall time.Duration  // how long a TCP record may take once it has begun, either way; 0 is a minute, negative for ever
 
 	Exports []Export // at least one
@@ -58,6 +59,25 @@ type Config struct {
 	// end. It must not wait.
 	Trace func(line string)
 }
+
+// SendGate decides by its send buffer when the next call of a TCP connection is taken. The zero value is what today's
+// Linux does; any other needs a Net whose connections know their send buffer, as that of a model does.
+type SendGate = svctcp.Gate
+
+// SendPolicy is how a SendGate decides.
+type SendPolicy = svctcp.Policy
+
+// Policies of SendGate.
+const (
+	NoSpace  = svctcp.NoSpace
+	Locked   = svctcp.Locked
+	Auto     = svctcp.Auto
+	No23     = svctcp.No23
+	R2M      = svctcp.R2M
+	RM       = svctcp.RM
+	Deferred = svctcp.Deferred
+	Clamp    = svctcp.Clamp
+)
 
 // Export is a file system and who may do what in it.
 type Export struct {
@@ -130,8 +150,9 @@ func orDefault(v, def int) int {
 }
 
 func (c *Config) tcp() svctcp.Config {
+	c.Gate.Threads = c.Threads
 	return svctcp.Config{
-		Net: c.Net, Addrs: c.TCP, Slots: c.Credits, Inline: c.InlineSend, MaxPayload: c.MaxPayload,
+		Net: c.Net, Gate: c.Gate, ReplySize: replySize, Addrs: c.TCP, Slots: c.Credits, Inline: c.InlineSend, MaxPayload: c.MaxPayload,
 		MaxConns: c.MaxConns, PayloadMemory: c.PayloadMemory, Stall: sched.FromStd(c.Stall),
 	}
 }

@@ -1,6 +1,8 @@
 package nfsserver
 
 import (
+	"math"
+
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/xprt/svc"
@@ -93,6 +95,27 @@ func (t *thread) readInto(r svc.Request, p *svc.Reply, e *export, id vfs.ID, buf
 	res.Count, res.EOF = total, eof
 	e.postOp(&res.Attr, &t.attr)
 	return nfs3.NFS3_OK
+}
+
+// replySize is the longest reply of a call, bytes, as nfsd reserves room for it (svc_reserve).
+func replySize(msg []byte) int {
+	const small = 1024 // what has neither data nor entries
+	var call rpc.Call
+	n, err := rpc.ConsumeCall(msg, &call)
+	if err != nil || call.Prog != nfs3.Program || call.Vers != nfs3.Version {
+		return small
+	}
+	switch nfs3.Proc(call.Proc) {
+	case nfs3.READ:
+		var a nfs3.ReadArgs
+		if _, err := nfs3.ConsumeReadArgs(msg[n:], &a); err != nil {
+			return small
+		}
+		return 128 + int(min(a.Count, math.MaxInt32))
+	case nfs3.READDIR, nfs3.READDIRPLUS, nfs3.READLINK:
+		return math.MaxInt32
+	}
+	return small
 }
 
 // mayRead checks that the caller may read a file; attributes are given if it may not.

@@ -32,6 +32,8 @@ type SendBuffer interface {
 	SetSendBuffer(size int)
 	// Full says that a Write waits for room (SOCK_NOSPACE).
 	Full() bool
+	// Meter accounts for who waits for room; it may be nil.
+	Meter() *sched.Meter
 	// OnSpace sets what is called when there may be more room (sk_write_space). It must not wait.
 	OnSpace(f func())
 }

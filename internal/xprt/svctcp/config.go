@@ -3,6 +3,7 @@ package svctcp
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xprt/stream"
@@ -21,10 +22,13 @@ type Config struct {
 	MaxPayload    int            // bytes of a data item
 	MaxConns      int            // default 1024
 	PayloadMemory int            // bytes of data of all connections that are on their way; default 256 MiB
+	Gate          Gate           // when the send buffer lets a call be taken
 	Stall         sched.Duration // how long a record may take once it has begun, either way; default a minute, negative for ever
 
 	// DataAt finds the data item at the end of a long call in its first bytes: where it begins, and its length.
 	DataAt func(msg []byte) (pos int, n uint32, ok bool)
+	// ReplySize is the longest reply of a call, bytes. Nil: unknown.
+	ReplySize func(msg []byte) int
 	// NewState makes what the upper layer keeps in a Request, NewReplyState what it keeps in a Reply, once for each slot.
 	NewState, NewReplyState func() svc.State
 	// TraceMsg, if not nil, gets each RPC message, in or out, without its data item.
@@ -57,6 +61,13 @@ func (c *Config) setDefaults() error {
 		c.Stall = 60 * sched.Second
 	}
 	c.Stall = max(c.Stall, 0)
+	if c.ReplySize == nil {
+		c.ReplySize = func([]byte) int { return math.MaxInt }
+	}
+	gate := c.Gate
+	if err := c.Gate.setDefaults(); err != nil {
+		return err
+	}
 	switch {
 	case len(c.Addrs) == 0:
 		return errors.New("svctcp: no address")
@@ -67,9 +78,12 @@ func (c *Config) setDefaults() error {
 	case c.Pool == nil || c.NewState == nil || c.NewReplyState == nil || c.DataAt == nil:
 		return errors.New("svctcp: no pool, or no upper layer")
 	}
-	if c.Sched.Virtual() {
-		if _, ok := c.Net.(stream.Sockets); ok {
+	if _, ok := c.Net.(stream.Sockets); ok {
+		if c.Sched.Virtual() {
 			return errors.New("svctcp: sockets have no virtual time")
+		}
+		if gate.Policy != NoSpace || gate.SndBuf != 0 || gate.WMem != 0 {
+			return fmt.Errorf("svctcp: send-buffer policy %v, SndBuf %d, WMem %d: the kernel decides for sockets", gate.Policy, gate.SndBuf, gate.WMem)
 		}
 	}
 	return nil

@@ -23,6 +23,7 @@ type Conn struct {
 
 	item item
 	out  outQueue
+	gate *gate // nil: the send buffer is not known
 
 	closing  atomic.Bool
 	draining atomic.Bool
@@ -50,6 +51,7 @@ func newConn(x *Transport, sc stream.Conn) *Conn {
 	c.tasks = x.s.NewGroup("the reader and writer of " + c.peer)
 	c.item.decided.Init(x.s, "a thread to say where data of "+c.peer+" belongs")
 	c.out.wake.Init(x.s, "a reply for "+c.peer)
+	c.gate = newGate(c)
 	return c
 }
 
@@ -63,6 +65,9 @@ func (c *Conn) run() {
 	}
 	c.tasks.Go("svctcp reader "+c.peer, c.read)
 	c.tasks.Go("svctcp writer "+c.peer, c.write)
+	if c.gate != nil && c.x.cfg.Gate.Policy == Deferred {
+		c.tasks.Go("svctcp deferred calls of "+c.peer, c.gate.retry)
+	}
 	if err := c.end.Wait(context.Background()); err != nil {
 		c.becomeClosing(err)
 	}
@@ -90,6 +95,9 @@ func (c *Conn) becomeClosing(why error) {
 	c.idle.Close()
 	c.item.decided.Wake()
 	c.out.wake.Wake()
+	if c.gate != nil {
+		c.gate.wake.Wake()
+	}
 	c.end.Wake()
 }
 

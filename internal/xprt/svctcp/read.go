@@ -93,13 +93,34 @@ func (c *Conn) readAll() error {
 		}
 		r.counted = true
 		c.calls.Add(1)
-		c.enqueue(r)
+		if err := c.admit(r); err != nil {
+			return err
+		}
 		if open {
 			if err = c.data(); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// admit hands r to the threads once the gate lets it pass.
+func (c *Conn) admit(r *Request) error {
+	ok := true
+	if c.gate != nil {
+		var err error
+		if ok, err = c.gate.admit(r); err != nil {
+			if r.hasData {
+				c.item.state.Store(itemNone)
+			}
+			r.Abort()
+			return err
+		}
+	}
+	if ok {
+		c.enqueue(r)
+	}
+	return nil
 }
 
 // slot gives a free request; when all are in use the connection is not read until one is free.

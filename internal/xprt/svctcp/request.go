@@ -25,6 +25,8 @@ type Request struct {
 	hasData bool
 	pulled  bool
 	counted bool // in Conn.calls
+	room    int  // reserved at the gate
+	active  bool // likewise: a thread has it, or its reply is on its way to the send buffer
 }
 
 var (
@@ -60,6 +62,9 @@ func (r *Request) short(n int) []byte {
 func (r *Request) Serve(t *svc.Thread, h svc.Handler) {
 	c := r.conn
 	defer c.unhold()
+	if c.gate != nil {
+		c.gate.take(r)
+	}
 	switch {
 	case c.closing.Load():
 		r.Abort()
@@ -83,6 +88,9 @@ func (r *Request) end() {
 		r.conn.skip()
 	}
 	r.release()
+	if r.conn.gate != nil {
+		r.conn.gate.give(r)
+	}
 	if r.counted {
 		r.counted = false
 		r.conn.calls.Add(-1)

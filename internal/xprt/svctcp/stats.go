@@ -8,6 +8,7 @@ type counters struct {
 	pulls, slotWait, memWait, dropped        atomic.Uint64
 	tooLong, fragments, truncated, stalled   atomic.Uint64
 	short, reverse, badItem                  atomic.Uint64
+	gateWait, activeMax, reservedMax         atomic.Uint64
 }
 
 // Stats are the counters of a transport: connections that are and that were.
@@ -19,6 +20,11 @@ type Stats struct {
 	SlotWait        uint64 // records that waited for a slot
 	MemoryWait      uint64 // requests that waited for PayloadMemory
 	Dropped         uint64 // calls that got no answer
+
+	// Of the send-buffer gate; 0 where it is not known.
+	GateWait    uint64 // calls that were refused at first
+	ActiveMax   uint64 // most calls of a connection in work at once: taken, and their replies not yet in the send buffer
+	ReservedMax uint64 // most room that calls of a connection had reserved, bytes
 
 	// Bad input, by kind. All but Reverse and BadItem end the connection.
 	TooLong   uint64 // records that are longer than the longest call
@@ -50,6 +56,9 @@ func (c *counters) addTo(s *Stats) {
 	s.Short += c.short.Load()
 	s.Reverse += c.reverse.Load()
 	s.BadItem += c.badItem.Load()
+	s.GateWait += c.gateWait.Load()
+	s.ActiveMax = max(s.ActiveMax, c.activeMax.Load())
+	s.ReservedMax = max(s.ReservedMax, c.reservedMax.Load())
 }
 
 // Stats sums up the counters.

@@ -32,7 +32,8 @@ var (
 
 // flow is one direction: its rules, and its bytes.
 type flow struct {
-	tcp *tcpsim.Conn
+	tcp  *tcpsim.Conn
+	room *sched.Meter
 	fifo
 }
 
@@ -60,7 +61,7 @@ func (n *Network) flow(from string, data, acks wire) (*flow, error) {
 	c.Link(data, acks)
 	m := n.meters[from]
 	c.Measure(m.room, m.window)
-	return &flow{tcp: c, fifo: fifo{n: n}}, nil
+	return &flow{tcp: c, room: m.room, fifo: fifo{n: n}}, nil
 }
 
 // until is a context that ends at a time.
@@ -121,6 +122,7 @@ func (c *conn) PeerAddr() string  { return c.peer.local }
 func (c *conn) SendBuffer() (size, queued int) { return c.out.tcp.Buffered() }
 func (c *conn) SetSendBuffer(size int)         { c.out.tcp.SetSndBuf(size) }
 func (c *conn) Full() bool                     { return c.out.tcp.Full() }
+func (c *conn) Meter() *sched.Meter            { return c.out.room }
 func (c *conn) OnSpace(f func())               { c.out.tcp.OnSpace(f) }
 
 // Close sends the end of the stream, or a reset if data has come that nobody has read.
