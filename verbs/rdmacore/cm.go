@@ -135,12 +135,22 @@ func (d *Device) sourceFor(dst netip.Addr) netip.Addr {
 func (id *cmID) resolve(ctx context.Context, ap netip.AddrPort) error {
 	dst := sockaddrOf(ap)
 	var src unsafe.Pointer
-	if a := id.dev.sourceFor(ap.Addr()); a.IsValid() {
-		s := sockaddrOf(netip.AddrPortFrom(a, 0))
-		src = unsafe.Pointer(&s)
-	}
-	if rc := C.rc_resolve_addr(id.c, src, unsafe.Pointer(&dst), resolveTimeout); rc != 0 {
-		return errnoError(int(rc), "rdma_resolve_addr")
+	for try := 1; ; try++ {
+		if a := id.dev.sourceFor(ap.Addr()); a.IsValid() {
+			var port uint16
+			if id.dev.attr.Transport == verbs.IWARP {
+				port = freePort(a)
+			}
+			s := sockaddrOf(netip.AddrPortFrom(a, port))
+			src = unsafe.Pointer(&s)
+		}
+		rc := C.rc_resolve_addr(id.c, src, unsafe.Pointer(&dst), resolveTimeout)
+		if rc == 0 {
+			break
+		}
+		if err := errnoError(int(rc), "rdma_resolve_addr"); try == 5 || !errors.Is(err, verbs.ErrAddrInUse) {
+			return err
+		}
 	}
 	if err := id.step(ctx, C.RDMA_CM_EVENT_ADDR_RESOLVED, "address"); err != nil {
 		return err

@@ -18,6 +18,8 @@ type track struct {
 	recvs []uint64 // IDs, from rhead on, by number
 	rfrst uint64
 	rhead int
+	// A send, a receive has failed: what comes behind it has too, whatever the device says of it.
+	sendFailed, recvFailed bool
 }
 
 type tracked struct {
@@ -74,7 +76,7 @@ func (k *track) complete(wc verbs.WC, out []verbs.WC) []verbs.WC {
 			wc.ID = k.recvs[k.rhead]
 			k.popRecv()
 		}
-		return append(out, wc)
+		return append(out, inOrder(wc, &k.recvFailed))
 	}
 	if wc.ID < k.first || wc.ID >= k.first+uint64(len(k.sends)-k.head) {
 		return out
@@ -93,6 +95,16 @@ func (k *track) complete(wc verbs.WC, out []verbs.WC) []verbs.WC {
 	return out
 }
 
+// inOrder is wc, flushed if an earlier completion of the queue was a failure.
+func inOrder(wc verbs.WC, failed *bool) verbs.WC {
+	if wc.Status != verbs.Success {
+		*failed = true
+	} else if *failed {
+		wc = verbs.WC{ID: wc.ID, Status: verbs.WRFlushErr, QPN: wc.QPN}
+	}
+	return wc
+}
+
 // finish notes the first completion.
 func (e *tracked) finish(wc verbs.WC) {
 	if !e.done {
@@ -103,6 +115,7 @@ func (e *tracked) finish(wc verbs.WC) {
 
 func (k *track) popSend(out []verbs.WC) []verbs.WC {
 	e := &k.sends[k.head]
+	e.wc = inOrder(e.wc, &k.sendFailed)
 	if e.signaled || e.wc.Status != verbs.Success {
 		out = append(out, e.wc)
 	}
@@ -140,6 +153,7 @@ func (k *track) flushSends(qpn uint32, out []verbs.WC) []verbs.WC {
 func (k *track) flushRecvs(qpn uint32, out []verbs.WC) []verbs.WC {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.recvFailed = k.recvFailed || k.rhead < len(k.recvs)
 	for k.rhead < len(k.recvs) {
 		out = append(out, verbs.WC{ID: k.recvs[k.rhead], Status: verbs.WRFlushErr, QPN: qpn})
 		k.popRecv()

@@ -44,7 +44,7 @@ func TestTrackFlush(t *testing.T) {
 	out = k.flushSends(7, out)
 	require.Equal(t, []uint64{1, 2, 3}, ids(out))
 	require.Equal(t, verbs.WRFlushErr, out[1].Status)
-	require.Equal(t, verbs.Success, out[2].Status, "it was complete before")
+	require.Equal(t, verbs.WRFlushErr, out[2].Status, "nothing succeeds behind a failure")
 	require.EqualValues(t, 7, out[1].QPN)
 	require.Empty(t, k.complete(verbs.WC{ID: c, Status: verbs.WRFlushErr}, nil), "late")
 	require.Empty(t, k.flushSends(7, nil), "flushed once")
@@ -89,4 +89,17 @@ func TestTrackKeepsLittle(t *testing.T) {
 	n := k.postSend(1, verbs.OpSend, true)
 	k.unpostSends(1)
 	require.Equal(t, n, k.postSend(2, verbs.OpSend, true), "the number of what was not taken is used again")
+}
+
+func TestTrackNoSuccessBehindFailure(t *testing.T) {
+	var k track
+	a, b := k.postRecv(1), k.postRecv(2)
+	out := k.complete(verbs.WC{ID: a, Status: verbs.WRFlushErr, QPN: 7}, nil)
+	out = k.complete(ok(b), out)
+	require.Equal(t, []verbs.WC{{ID: 1, Status: verbs.WRFlushErr, QPN: 7}, {ID: 2, Status: verbs.WRFlushErr, QPN: 7}}, out)
+	s, u := k.postSend(3, verbs.OpSend, true), k.postSend(4, verbs.OpSend, false)
+	out = k.complete(verbs.WC{ID: s, Status: verbs.RemOpErr, QPN: 7}, out[:0])
+	out = k.complete(ok(u), out)
+	require.Equal(t, []uint64{3, 4}, ids(out))
+	require.Equal(t, verbs.WRFlushErr, out[1].Status, "unsignaled work is flushed with a completion")
 }
