@@ -93,6 +93,7 @@ func (f *Fabric) endTasks() error {
 
 func (f *Fabric) closeDevices() error {
 	var errs []error
+	f.tcp.close()
 	errs = append(errs, f.dev.close())
 	if p, ok := f.raw.(interface{ Pinned() int }); ok {
 		if n := p.Pinned(); n != 0 {

@@ -20,7 +20,7 @@ func (f *Fabric) newServer() (*nfsserver.Server, error) {
 	boot := f.boots
 	f.boots++
 	f.mu.Unlock()
-	return nfsserver.New(nfsserver.Config{
+	c := nfsserver.Config{
 		Device: f.dev.server, Addr: f.dev.addr, Sched: f.s,
 		Exports:    []nfsserver.Export{{Path: "/", FS: f.fs, RootSquash: p.RootSquash, ReadOnly: p.ReadOnly}},
 		Threads:    p.Threads,
@@ -28,7 +28,15 @@ func (f *Fabric) newServer() (*nfsserver.Server, error) {
 		ORD: p.ORD, SQDepth: p.SQDepth, MaxPayload: p.MaxBlockSize,
 		NoRemoteInvalidation: p.NoRemoteInv, RegisterSink: p.RegisterSink, DRCEntries: p.DRCEntries,
 		Boot: boot, Trace: f.traceServer(),
-	})
+	}
+	f.mu.Lock()
+	f.tcp.serve(&c, p)
+	f.mu.Unlock()
+	srv, err := nfsserver.New(c)
+	if err == nil {
+		f.listens(srv)
+	}
+	return srv, err
 }
 
 // CrashServer ends the server as a crash does: connections break, calls in work are not answered, and the file

@@ -19,6 +19,7 @@ type Fabric struct {
 	params Params
 	s      *sched.Sched
 	dev    devices
+	tcp    tcp
 	server *nfsserver.Server
 	built
 	ctx   context.Context
@@ -101,6 +102,9 @@ func (f *Fabric) build() error {
 		return err
 	}
 	if err := p.setDefaults(f.dev.client.Attr()); err != nil {
+		return err
+	}
+	if f.tcp, err = p.openTCP(f.s); err != nil {
 		return err
 	}
 	if f.built, err = p.Storage.make(f.s, f.now); err != nil {

@@ -17,10 +17,10 @@ type Mount struct {
 	ctx context.Context
 }
 
-// Mount mounts an export; it is unmounted when the fabric closes.
-func (f *Fabric) Mount(t TB, export string) *Mount {
+// Mount mounts an export; it is unmounted when the fabric closes. Change is as for Dial.
+func (f *Fabric) Mount(t TB, export string, change ...func(*nfsclient.Config)) *Mount {
 	t.Helper()
-	m, err := f.Dial(f.ctx, export)
+	m, err := f.Dial(f.ctx, export, change...)
 	f.check(t, err)
 	return m
 }
@@ -30,7 +30,7 @@ func (f *Fabric) Mount(t TB, export string) *Mount {
 func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfsclient.Config)) (*Mount, error) {
 	p := &f.params
 	c := nfsclient.Config{
-		Device: f.dev.client, Addr: f.dev.addr, Export: export, Sched: f.s,
+		Proto: p.Proto, Device: f.dev.client, Addr: f.dev.addr, Export: export, Sched: f.s,
 		RegMode: p.RegMode, RegCost: nfsclient.RegCost{Op: p.RegTime, Page: p.RegPageTime, Invalidate: p.InvTime},
 		CPUCost:     nfsclient.CPUCost{SoftIRQ: p.SoftIRQTime, Wake: p.WakeTime, Held: p.WakeHeldTime, BHLocks: p.BHLocks, HighPri: p.HighPri},
 		MaxDataSegs: p.MaxDataSegs, RSize: p.RSize, WSize: p.WSize,
@@ -46,6 +46,11 @@ func (f *Fabric) Dial(ctx context.Context, export string, change ...func(*nfscli
 	}
 	for _, g := range change {
 		g(&c)
+	}
+	if c.Proto == TCP && c.Addr == f.dev.addr {
+		if err := f.overTCP(&c); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := f.s.WithCancel(ctx)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/link"
 	"example.org/nfsrdma/nfsclient"
+	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/verbs"
 	"example.org/nfsrdma/verbs/softroce"
 )
@@ -79,6 +80,17 @@ type Params struct {
 	// Faults are what goes wrong, from the start on; faults.Parse takes them from text. Close fails if one of them
 	// that is not Optional has never fired. On a Device of rdma-core no fault of a packet is possible.
 	Faults []faults.Fault
+
+	// RPC over TCP. Live it runs on sockets of the loopback interface, whose kernel decides on all but the first two;
+	// otherwise on a model of TCP over Link, without loss.
+	Proto      nfsclient.Proto      // transport of mounts (mount option proto); default RDMA. Over gives one mount another
+	TCP        bool                 // the server serves TCP beside RDMA; so it does if Proto is TCP
+	SndPolicy  nfsserver.SendPolicy // when the send buffer lets the server take a call (svc_tcp_has_wspace); default NoSpace
+	SndBuf     int                  // send buffer of the server's connections, bytes; default what SndPolicy says
+	WMem       int                  // tcp_wmem[2], bytes: the buffer of NoSpace, and of Clamp once it is cut; default 4 MiB
+	TCPWindow  int                  // window of both ends (tcp_rmem[2]), bytes; default 6 MiB
+	DelayedAck time.Duration        // TCP_DELACK_MIN; default 40 ms
+	Nagle      bool                 // without TCP_NODELAY
 
 	// TimeLimit ends waits with an error once so much virtual time has passed: a
 	// client that reconnects for ever would otherwise never end. Default an hour; negative none.

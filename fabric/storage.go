@@ -154,6 +154,19 @@ func (st Storage) WithInodeLock(perCall time.Duration, perByte int) Storage {
 	})
 }
 
+// WithReadTime adds the server's own time to each READ, such as its CPU's: perCall, and perByte picoseconds for each byte.
+func (st Storage) WithReadTime(perCall time.Duration, perByte int) Storage {
+	return st.with("readtime", func(s *sched.Sched, b *built) error {
+		if perCall < 0 || perByte < 0 {
+			return errors.New("the times of WithReadTime must not be negative")
+		}
+		b.fs, _ = model.NewInodeLock(s, b.fs, model.InodeLockConfig{
+			Read: model.Cost{PerCall: sched.FromStd(perCall), PerByte: sched.Duration(perByte)},
+		})
+		return nil
+	})
+}
+
 // WithJournal adds a log force to each COMMIT and stable WRITE.
 func (st Storage) WithJournal(j Journal) Storage {
 	return st.with("journal", func(s *sched.Sched, b *built) error {
@@ -180,11 +193,16 @@ func (st Storage) WithDisk(d Disk, c PageCache) Storage {
 // WithFlash is WithDisk with a device that has no queue: each transfer takes perRequest and perByte picoseconds
 // for each byte, whatever else is under way.
 func (st Storage) WithFlash(perRequest time.Duration, perByte int, c PageCache) Storage {
+	return st.WithVaryingFlash(perRequest, perByte, 0, c)
+}
+
+// WithVaryingFlash is WithFlash with times that vary evenly by the share spread of them, 0 to 1, either way.
+func (st Storage) WithVaryingFlash(perRequest time.Duration, perByte int, spread float64, c PageCache) Storage {
 	return st.with("flash", func(s *sched.Sched, b *built) (err error) {
-		if perRequest < 0 || perByte < 0 {
-			return errors.New("the times of WithFlash must not be negative")
+		if perRequest < 0 || perByte < 0 || !(spread >= 0 && spread <= 1) {
+			return errors.New("the times of WithFlash must not be negative, and vary by a share of 0 to 1")
 		}
-		b.fs, b.parts.PageCache, err = model.NewPageCache(s, b.fs, model.NewFixed(s, perRequest, perByte), c)
+		b.fs, b.parts.PageCache, err = model.NewPageCache(s, b.fs, model.NewFixed(s, perRequest, perByte).Vary(spread), c)
 		return err
 	})
 }
