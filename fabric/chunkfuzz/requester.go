@@ -99,7 +99,7 @@ func (q *Requester) Send(b []byte) error {
 	if q.peer == nil {
 		return errors.New("chunkfuzz: not connected")
 	}
-	return q.peer.Post(b, false)
+	return q.peer.Send(context.Background(), b)
 }
 
 // Message is what a server sent.
