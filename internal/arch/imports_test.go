@@ -50,6 +50,7 @@ var allowed = []struct {
 	{"fabric/faults", []string{"verbs", "verbs/softroce", "nfsserver/vfs", "nfsserver/model", "internal/sched"}},
 	{"fabric", []string{"fabric/faults", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/"}},
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched", "internal/tcpsim"}},
+	{"scenarios/conformance", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/"}},
 	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/sched"}},
 	{"internal/report", nil},
 	{"internal/arch", nil},

@@ -15,14 +15,15 @@ import (
 
 // cli is the command line; kong prints the help of its tags.
 type cli struct {
-	List    listCmd    `cmd:"" help:"List the scenarios."`
-	Run     runCmd     `cmd:"" help:"Run a scenario, or all, and print reported against measured."`
-	Bench   benchCmd   `cmd:"" help:"Measure live throughput beside the bounds of this machine."`
-	Sweep   sweepCmd   `cmd:"" help:"Run all combinations of the values of knobs, in virtual time."`
-	Merge   mergeCmd   `cmd:"" help:"Join the results of a sweep's shards."`
-	Serve   serveCmd   `cmd:"" help:"Serve NFS over RDMA and TCP to real clients, such as Linux."`
-	Probe   probeCmd   `cmd:"" help:"Say what an NFS server over RDMA or TCP negotiates, and check its data."`
-	Devices devicesCmd `cmd:"" help:"List the RDMA devices: those that softroce plays, and this machine's."`
+	List    listCmd        `cmd:"" help:"List the scenarios."`
+	Run     runCmd         `cmd:"" help:"Run a scenario, or all, and print reported against measured."`
+	Bench   benchCmd       `cmd:"" help:"Measure live throughput beside the bounds of this machine."`
+	Sweep   sweepCmd       `cmd:"" help:"Run all combinations of the values of knobs, in virtual time."`
+	Merge   mergeCmd       `cmd:"" help:"Join the results of a sweep's shards."`
+	Serve   serveCmd       `cmd:"" help:"Serve NFS over RDMA and TCP to real clients, such as Linux."`
+	Probe   probeCmd       `cmd:"" help:"Say what an NFS server over RDMA or TCP negotiates, and check its data."`
+	Conform conformanceCmd `cmd:"" name:"conformance" help:"Check the rules of the RFCs, of the embedded ends or of another server."`
+	Devices devicesCmd     `cmd:"" help:"List the RDMA devices: those that softroce plays, and this machine's."`
 }
 
 const description = `NFS over RDMA in one process: an embedded client and server joined by a verbs layer.
@@ -34,6 +35,7 @@ const description = `NFS over RDMA in one process: an embedded client and server
   nfsrdma bench                         how fast the fabric is on this machine, live
   nfsrdma serve -d rxe0 -e /=DIR        a server that Linux can mount, over RDMA; -tcp for TCP
   nfsrdma probe tcp://server/path       what a server negotiates, and whether its data is right
+  nfsrdma conformance                   the rules of the RFCs, and the checks that prove them
 
 Flags may be written with one dash or two.`
 

@@ -1,0 +1,31 @@
+package conformance
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestConformance has a subtest for each check of each row.
+func TestConformance(t *testing.T) {
+	for i := range rows {
+		row := &rows[i]
+		t.Run(row.ID, func(t *testing.T) {
+			if len(row.checks) == 0 {
+				t.Skip("not yet: " + row.NotYet)
+			}
+			for j := range row.checks {
+				k := &row.checks[j]
+				t.Run(k.title(), func(t *testing.T) {
+					for _, f := range k.run(context.Background(), nil, 1) {
+						assert.Fail(t, f, row.Rule)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,8 @@
+// Package conformance is a checklist of what the RFCs ask of the two ends of NFS version 3 over RDMA, with checks that
+// run: [Rows] has the rules, [Run] runs the checks and gives each rule's verdict.
+//
+// A check of a responder is a requester made by hand that sends legal messages, and illegal ones, and looks at what comes back. It needs
+// a device and an address only, so it runs against any server ([Target]). A check of a requester lets the embedded client work with
+// the embedded server and looks at, or alters, what passes between them. Without a Target all checks run in virtual time over soft-RoCE,
+// each in a fabric of its own.
+package conformance

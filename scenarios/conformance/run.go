@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Verdict is what became of a row.
+type Verdict string
+
+// The verdicts.
+const (
+	Proved  Verdict = "proved"  // all its checks hold
+	InPart  Verdict = "in part" // all its checks hold, and a part of it has none
+	Failed  Verdict = "failed"  // a check found a broken rule
+	NotYet  Verdict = "not yet" // it has no check
+	NotHere Verdict = "-"       // it has none of the kind that was run
+)
+
+// CheckResult is what a check said.
+type CheckResult struct {
+	Test     string // "C14/WriteChunkComesBackWhole"
+	Who      Who
+	Findings []string `json:",omitempty"` // what it found wrong; none if the rule holds
+}
+
+// RowResult is a row with its verdict.
+type RowResult struct {
+	ID      string
+	RFC     int
+	Section string
+	Who     Who
+	Rule    string
+	Verdict Verdict
+	NotYet  string `json:",omitempty"` // why there is no check, or what the checks leave out
+	Checks  []CheckResult
+}
+
+// Options say what Run checks.
+type Options struct {
+	Seed   uint64
+	Target *Target // the server to check; nil: the embedded server, and the embedded client
+	Only   string  // rows: IDs, with commas between; "" is all
+}
+
+// Run runs the checks.
+func Run(ctx context.Context, o Options) ([]RowResult, error) {
+	var out []RowResult
+	only := map[string]bool{}
+	for _, id := range strings.FieldsFunc(o.Only, func(c rune) bool { return c == ',' || c == ' ' }) {
+		only[strings.ToUpper(id)] = true
+	}
+	for i := range rows {
+		row := &rows[i]
+		if o.Only != "" && !only[row.ID] {
+			continue
+		}
+		delete(only, row.ID)
+		res := RowResult{ID: row.ID, RFC: row.RFC, Section: row.Section, Who: row.Who, Rule: row.Rule, NotYet: row.NotYet, Verdict: NotHere}
+		if len(row.checks) == 0 {
+			res.Verdict = NotYet
+		}
+		for j := range row.checks {
+			k := &row.checks[j]
+			if o.Target != nil && (k.responder == nil || k.live) {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return out, err
+			}
+			c := CheckResult{Test: row.ID + "/" + k.title(), Who: k.who(), Findings: k.run(ctx, o.Target, o.Seed)}
+			res.Checks = append(res.Checks, c)
+			switch {
+			case len(c.Findings) > 0:
+				res.Verdict = Failed
+			case res.Verdict == NotHere:
+				res.Verdict = Proved
+			}
+		}
+		if res.Verdict == Proved && row.NotYet != "" {
+			res.Verdict = InPart
+		}
+		out = append(out, res)
+	}
+	for id := range only {
+		return out, fmt.Errorf("no row %s", id)
+	}
+	return out, nil
+}
+
+// title names the check among those of its row.
+func (k *check) title() string {
+	return [...]string{"", "Requester", "Responder"}[k.who()] + k.name
+}
+
+// run runs the check and gives what it found wrong.
+func (k *check) run(ctx context.Context, t *Target, seed uint64) []string {
+	if k.requester != nil {
+		r := &requesterRun{run: run{ctx: ctx}, seed: seed}
+		r.guard(func() { k.requester(r) })
+		r.guard(r.end)
+		return r.findings()
+	}
+	r := &responderRun{run: run{ctx: ctx}}
+	r.guard(func() {
+		r.begin(t, seed)
+		k.responder(r)
+	})
+	r.guard(r.end)
+	return r.findings()
+}
+
+// Failures counts the rows that failed.
+func Failures(l []RowResult) int {
+	n := 0
+	for i := range l {
+		if l[i].Verdict == Failed {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteText prints a table, a line a row and one a finding.
+func WriteText(w io.Writer, l []RowResult) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tSECTION\tWHO\tVERDICT\tTEST")
+	counts := map[Verdict]int{}
+	for i := range l {
+		r := &l[i]
+		counts[r.Verdict]++
+		fmt.Fprintf(t, "%s\tRFC %d %s\t%v\t%s\t%s\n", r.ID, r.RFC, r.Section, r.Who, r.Verdict, r.tests())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range l {
+		for _, c := range l[i].Checks {
+			for _, f := range c.Findings {
+				fmt.Fprintf(w, "%s: %s\n", c.Test, f)
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d rows: %d proved, %d in part, %d failed, %d not yet, %d not of this run\n", len(l), counts[Proved], counts[InPart], counts[Failed], counts[NotYet], counts[NotHere])
+	return err
+}
+
+// tests names the checks, or says why there are none.
+func (r *RowResult) tests() string {
+	if len(r.Checks) == 0 {
+		return r.NotYet
+	}
+	var l []string
+	for _, c := range r.Checks {
+		l = append(l, strings.TrimPrefix(c.Test, r.ID+"/"))
+	}
+	return strings.Join(l, " ")
+}
+
+// WriteJSON prints the rows as an array.
+func WriteJSON(w io.Writer, l []RowResult) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(l)
+}
