@@ -25,9 +25,11 @@ var rxeDeviations = map[string]string{
 	"readdepth/ord-above-ird-by-modify":     "READs beyond the responder's depth are served",
 }
 
-// siwStatuses: the same for bad keys or bounds of a source.
+// siwStatuses: the same for bad keys or bounds of a source, and for what is being sent when its own side disconnects
+// (RFC 5040 section 7.3.1: flushed).
 var siwStatuses = map[verbs.Status]verbs.Status{
 	verbs.LocProtErr: verbs.LocQPOpErr,
+	verbs.WRFlushErr: verbs.LocQPOpErr,
 }
 
 var siwDeviations = map[string]string{
