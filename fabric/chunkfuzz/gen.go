@@ -471,13 +471,17 @@ func (g *Gen) replyChunk(n int, inline bool) {
 // oddLists adds what no call has.
 func (g *Gen) oddLists() {
 	switch g.odd(8) {
-	case 1: // a Read chunk that belongs to nothing
-		g.h.Reads = append(g.h.Reads, ReadSegment{Position: pick(g, uint32(4), 40, 100, 1<<31, 1<<32-4), Segment: g.segment(Source, 16)})
+	case 1: // a Read chunk that belongs to nothing, behind the other or before it
+		g.h.Reads = append(g.h.Reads, ReadSegment{Position: pick(g, uint32(4), 40, 100, 1<<31, 1<<32-4), Segment: g.segment(Source, pick(g, 16, 0, 1))})
+		if k := len(g.h.Reads) - 1; g.byte()&1 == 1 {
+			g.h.Reads[0], g.h.Reads[k] = g.h.Reads[k], g.h.Reads[0]
+		}
 	case 2: // position zero besides
 		g.h.Reads = append(g.h.Reads, ReadSegment{Segment: g.segment(Source, 64)})
 	case 3: // the same segment twice
 		if len(g.h.Reads) > 0 {
 			g.h.Reads = append(g.h.Reads, g.h.Reads[0])
+			g.h.Reads[0].Position -= pick(g, uint32(0), 0, 4, 1)
 		}
 	case 4:
 		g.h.Writes.Add(nil)

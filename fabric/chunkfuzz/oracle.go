@@ -10,6 +10,7 @@ type Want struct {
 	Long bool    // of a Reply: in the Reply chunk
 	Why  string  // the rule
 
+	Open   bool   // nothing is foreseen but that there is no violation
 	reduce bool   // the data item goes into the first Write chunk
 	item   []byte // of a reduced or inline data item
 	hasRes bool   // SUCCESS of NFS3_OK, with a result to check
@@ -177,6 +178,12 @@ func (o *Oracle) is(k Kind, also Kinds, why string) *Want {
 	return &o.want
 }
 
+// open is for what the oracle knows nothing of.
+func (o *Oracle) open(why string) *Want {
+	o.want = Want{Open: true, Also: anything, Why: why}
+	return &o.want
+}
+
 // Predict gives what must come of b; it is valid until the next call.
 func (o *Oracle) Predict(b []byte) *Want {
 	o.l = lists{o.l.reads[:0], o.l.segs[:0], o.l.ends[:0], false, o.l.reply[:0]}
@@ -306,7 +313,7 @@ func (o *Oracle) rpc(msg []byte) *Want {
 	case r.bad:
 		return o.answer(GarbageArgs, headLen, kinds(Drop, ErrChunk, Disconnect), "the RPC header does not parse (RFC 8166 section 4.5.2)")
 	case flavor != 1 || string(cred) != string(o.Srv.auth) || vflavor != 0 || len(verf) > 0:
-		return o.is(Reply, anything, "the credential is another")
+		return o.open("the credential is another")
 	case prog != nfsProgram:
 		return o.answer(ProgUnavail, headLen, 0, "the program is another (RFC 5531)")
 	case pvers != 3:
@@ -337,7 +344,7 @@ func (o *Oracle) simple(proc uint32, r words) *Want {
 	args := r.b[r.off:]
 	switch {
 	case !ok, len(args) >= len(c.args) && string(args[:len(c.args)]) != string(c.args):
-		return o.is(Reply, anything, "the call is another")
+		return o.open("the call is another")
 	case len(args) < len(c.args):
 		return o.garbage()
 	case proc == procRdlink:
@@ -369,7 +376,7 @@ func (o *Oracle) read(r words) *Want {
 	}
 	b, ok := o.Srv.read(fh, off, count)
 	if !ok {
-		return o.is(Reply, anything, "the handle is another")
+		return o.open("the handle is another")
 	}
 	o.want.item = b
 	return o.result(headLen+4+attrLen+12, true)
@@ -405,7 +412,7 @@ func (o *Oracle) write(msg []byte, r words) *Want {
 			return o.garbage()
 		}
 		if string(fh) != string(o.Srv.Scratch) {
-			return o.is(Reply, anything, "the handle is another")
+			return o.open("the handle is another")
 		}
 		o.data = o.data[:0]
 		if !o.gather(&o.data, o.dataPos, uint64(n)) {
@@ -418,7 +425,7 @@ func (o *Oracle) write(msg []byte, r words) *Want {
 			return o.garbage()
 		}
 		if string(fh) != string(o.Srv.Scratch) {
-			return o.is(Reply, anything, "the handle is another")
+			return o.open("the handle is another")
 		}
 	}
 	w.apply, w.off, w.count = true, off, n
@@ -433,7 +440,7 @@ func (o *Oracle) symlink(r words) *Want {
 		return o.garbage()
 	}
 	if string(rest[:head]) != string(c.args[:head]) {
-		return o.is(Reply, anything, "the call is another")
+		return o.open("the call is another")
 	}
 	r.off += head
 	n := r.u32()

@@ -141,7 +141,7 @@ func (r *Request) checkChunks() bool {
 		case s.Position == 0:
 			nlong++
 			long += uint64(s.Length)
-		case ndata > 0 && s.Position != r.dataPos:
+		case ndata > 0 && s.Position != r.dataPos && !isPlanted(BugOverlap):
 			return false
 		default:
 			ndata++
@@ -153,7 +153,7 @@ func (r *Request) checkChunks() bool {
 	most := uint64(c.x.cfg.MaxPayload)
 	isLong := r.h.Proc == rpcrdma.RDMA_NOMSG
 	switch {
-	case isLong != (nlong > 0), isLong && long == 0, long > most+headRoom:
+	case isLong != (nlong > 0), isLong && long == 0 && !isPlanted(BugUnderflow), long > most+headRoom:
 		return false
 	case r.dataLen > most+3: // with its pad
 		return false

@@ -113,7 +113,10 @@ func (p *Reply) Send(th *svc.Thread, req svc.Request) {
 	c, r := p.conn, req.(*Request)
 	t, h := c.x.local(th), &r.h
 	h.Reads = h.Reads[:0]
-	h.Vers, h.Credits = rpcrdma.Version, uint32(c.x.cfg.Credits)
+	if !isPlanted(BugCredit) || h.Credits != 0 {
+		h.Credits = uint32(c.x.cfg.Credits)
+	}
+	h.Vers = rpcrdma.Version
 
 	reduce := p.item && h.Writes.Len() > 0 && len(h.Writes.Chunk(0)) > 0
 	msgLen := len(p.up.Msg)
@@ -127,7 +130,7 @@ func (p *Reply) Send(th *svc.Thread, req svc.Request) {
 	}
 	long := !inline && uint64(msgLen) <= rpcrdma.ChunkLen(h.Reply) && hdrLen <= c.sendMax
 	switch {
-	case reduce && uint64(p.dataLen) > rpcrdma.ChunkLen(h.Writes.Chunk(0)),
+	case reduce && uint64(p.dataLen) > rpcrdma.ChunkLen(h.Writes.Chunk(0)) && !isPlanted(BugBounds),
 		!inline && !long,
 		p.outgrown():
 		c.n.noRoom.Add(1)
@@ -237,6 +240,9 @@ func (p *Reply) write(ch *chain, chunk []rpcrdma.Segment, mem []Mem, r *Request)
 	for i := range chunk {
 		s := &chunk[i]
 		n := uint32(min(uint64(s.Length), uint64(left)))
+		if i == len(chunk)-1 && isPlanted(BugBounds) {
+			n = uint32(left)
+		}
 		left -= int(n)
 		s.Length = n
 		for at := s.Offset; n > 0; writes++ {
@@ -245,7 +251,7 @@ func (p *Reply) write(ch *chain, chunk []rpcrdma.Segment, mem []Mem, r *Request)
 				r.Abort()
 				return false
 			}
-			wr.Op, wr.RemoteAddr, wr.RKey = verbs.OpRDMAWrite, at, s.Handle
+			wr.Op, wr.RemoteAddr, wr.RKey = verbs.OpRDMAWrite, at, keyOf(s.Handle)
 			m := ch.fill(wr, &src, n, c.maxSGE)
 			at += uint64(m)
 			n -= m
