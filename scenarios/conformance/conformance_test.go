@@ -11,7 +11,18 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestConformance has a subtest for each check of each row.
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { eachCheck(t, rows) }
+
+// TestFieldFaults likewise, of each story.
+func TestFieldFaults(t *testing.T) {
+	var l []Row
+	for i := range faults {
+		l = append(l, faults[i].row())
+	}
+	eachCheck(t, l)
+}
+
+func eachCheck(t *testing.T, rows []Row) {
 	for i := range rows {
 		row := &rows[i]
 		t.Run(row.ID, func(t *testing.T) {

@@ -31,11 +31,14 @@ type requesterRun struct {
 	close []func()
 }
 
-// side configurations of a requester's check; zero fields are defaults.
+// fabricConfig is what a requester's check runs on; zero fields are defaults.
 type fabricConfig struct {
-	client nfsclient.Config
-	server nfsserver.Config
-	accept func(conn int, p verbs.ConnParam) verbs.ConnParam
+	client       nfsclient.Config
+	server       nfsserver.Config
+	device       *softroce.Personality                             // of both; nil is RoCE
+	clientDevice *softroce.Personality                             // of the client, if not that of both
+	link         *link.Config                                      // nil is one of 10 Gb/s and 10 us
+	accept       func(conn int, p verbs.ConnParam) verbs.ConnParam // what the server tells
 }
 
 // start mounts. It begins the check anew if it has begun.
@@ -43,10 +46,19 @@ func (r *requesterRun) start(c fabricConfig) {
 	r.end()
 	r.s = sched.NewVirtual(r.seed)
 	// A way there and back of 20 us keeps calls outstanding for a while.
-	net := softroce.NewNetwork(r.s, softroce.NetConfig{Link: &link.Config{BitsPerSecond: 1e10, Delay: 10 * time.Microsecond}})
-	sdev, err := net.NewDevice("server", softroce.RoCE)
+	if c.link == nil {
+		c.link = &link.Config{BitsPerSecond: 1e10, Delay: 10 * time.Microsecond}
+	}
+	if c.device == nil {
+		c.device = &softroce.RoCE
+	}
+	if c.clientDevice == nil {
+		c.clientDevice = c.device
+	}
+	net := softroce.NewNetwork(r.s, softroce.NetConfig{Link: c.link})
+	sdev, err := net.NewDevice("server", *c.device)
 	r.noErr(err, "device")
-	cdev, err := net.NewDevice("client", softroce.RoCE)
+	cdev, err := net.NewDevice("client", *c.clientDevice)
 	r.noErr(err, "device")
 	r.tap = &wiretap{accept: c.accept}
 	fs := memfs.New(memfs.Options{RootMode: 0o777})

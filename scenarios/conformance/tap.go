@@ -49,6 +49,10 @@ type wiretap struct {
 	conns  []verbs.ConnParam
 	onSend func(*outgoing)                                   // of the server
 	accept func(conn int, p verbs.ConnParam) verbs.ConnParam // what the server tells
+
+	failSend  func(m *sent) error                           // a post that fails
+	failRecv  func(conn int) error                          // likewise, of the client's receives
+	onConnect func(conn int, event func(verbs.CMEventType)) // before the client's request goes out
 }
 
 type region struct {
@@ -77,6 +81,20 @@ func (t *wiretap) all() []sent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]sent(nil), t.log...)
+}
+
+// set changes what the tap does.
+func (t *wiretap) set(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f()
+}
+
+// count is the number of connections until now.
+func (t *wiretap) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.conns)
 }
 
 // forget empties the log.
@@ -195,8 +213,14 @@ func (p *tapPD) put(b []byte) verbs.SGE {
 
 type tapID struct {
 	verbs.ID
-	d *tapDevice
-	n int
+	d     *tapDevice
+	n     int
+	event func(verbs.CMEventType)
+}
+
+func (i *tapID) OnEvent(f func(verbs.CMEventType)) {
+	i.event = f
+	i.ID.OnEvent(f)
 }
 
 func (i *tapID) CreateQP(pd verbs.PD, init verbs.QPInit) (verbs.QP, error) {
@@ -221,7 +245,11 @@ func (i *tapID) CreateQP(pd verbs.PD, init verbs.QPInit) (verbs.QP, error) {
 func (i *tapID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
 	i.d.t.mu.Lock()
 	i.d.t.conns[i.n-1] = p
+	f := i.d.t.onConnect
 	i.d.t.mu.Unlock()
+	if f != nil && i.event != nil {
+		f(i.n, i.event)
+	}
 	return i.ID.Connect(ctx, p)
 }
 
@@ -245,18 +273,27 @@ type tapQP struct {
 func (q *tapQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.s == client {
 		q.t.mu.Lock()
-		q.t.recvs += len(wrs)
+		var err error
+		if f := q.t.failRecv; f != nil {
+			err = f(q.n)
+		}
+		if err == nil {
+			q.t.recvs += len(wrs)
+		}
 		q.t.mu.Unlock()
+		if err != nil {
+			return 0, err
+		}
 	}
 	return q.QP.PostRecv(wrs)
 }
 
 func (q *tapQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	n := len(wrs)
-	if wrs = q.t.posted(q, wrs); len(wrs) == 0 {
-		return n, nil
+	wrs, err := q.t.posted(q, wrs)
+	if err == nil {
+		_, err = q.QP.PostSend(wrs)
 	}
-	_, err := q.QP.PostSend(wrs)
 	if err != nil {
 		return 0, err
 	}
@@ -264,7 +301,7 @@ func (q *tapQP) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 // posted notes work requests, and gives what shall be posted instead.
-func (t *wiretap) posted(q *tapQP, wrs []verbs.SendWR) []verbs.SendWR {
+func (t *wiretap) posted(q *tapQP, wrs []verbs.SendWR) ([]verbs.SendWR, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []verbs.SendWR
@@ -282,6 +319,11 @@ func (t *wiretap) posted(q *tapQP, wrs []verbs.SendWR) []verbs.SendWR {
 		default:
 			out = append(out, w)
 			continue
+		}
+		if f := t.failSend; f != nil && m.bytes != nil {
+			if err := f(&m); err != nil {
+				return nil, err
+			}
 		}
 		if q.s == server && m.bytes != nil && t.onSend != nil {
 			o := &outgoing{sent: m, wr: w}
@@ -304,7 +346,7 @@ func (t *wiretap) posted(q *tapQP, wrs []verbs.SendWR) []verbs.SendWR {
 		t.log = append(t.log, m)
 		out = append(out, w)
 	}
-	return out
+	return out, nil
 }
 
 func (m *sent) decode() {
