@@ -2,9 +2,10 @@
 GO          ?= go
 SEED        ?= 1
 FUZZTIME    ?= 30s
+SEEDS       ?= 1000
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell guest-bench test-report sweep-1000 vet lint race tree fuzz bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell guest-bench test-report sweep-1000 vet lint race tree fuzz chaos bench cover clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +53,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 	  done; done
+
+chaos: ## SEEDS random mixes of faults under a load that is checked, each twice
+	NFSRDMA_CHAOS=$(SEEDS) $(GO) test -count=1 -v -timeout 60m -run '^TestChaos$$' ./fabric
 
 bench: ## live throughput against the bounds of this machine
 	@$(GO) run ./scenarios/cmd/nfsrdma bench

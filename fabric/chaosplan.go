@@ -1,0 +1,138 @@
+package fabric
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"example.org/nfsrdma/fabric/faults"
+	"example.org/nfsrdma/nfsclient"
+)
+
+// chaosPlan is what a seed stands for.
+type chaosPlan struct {
+	params Params
+	tasks  int
+	steps  int  // of each task
+	crash  bool // the server may crash
+	remove bool // a device may go away
+	soft   bool // the mount is soft
+}
+
+// planChaos draws a plan. All registration modes take turns.
+func planChaos(seed uint64) chaosPlan {
+	r := rand.New(rand.NewPCG(seed, 0xc4a05))
+	modes := nfsclient.RegModes()[1:] // all but Auto
+	p := Params{Seed: seed + 1, Device: Softroce, RegMode: modes[seed%uint64(len(modes))], TimeLimit: 10 * time.Minute}
+	switch r.IntN(4) {
+	case 0: // a direct wire
+	case 1:
+		l := RoCE25G
+		p.Link = &l
+	case 2:
+		l := IBSDR
+		l.Delay = time.Duration(r.IntN(50)) * time.Microsecond
+		p.Link = &l
+	default:
+		l := RoCE100G
+		l.Loss, l.Duplicate, l.Reorder = 0.01*r.Float64(), 0.01*r.Float64(), 0.01*r.Float64()
+		p.Link = &l
+	}
+	p.Credits, p.ServerCredits, p.Threads = 2+r.IntN(31), 2+r.IntN(31), 1+r.IntN(8)
+	p.MaxDataSegs = []int{8, 64, 257}[r.IntN(3)]
+	p.InlineRead, p.InlineWrite = 1024<<r.IntN(3), 1024<<r.IntN(3)
+	p.NoRemoteInv, p.RegisterSink = r.IntN(4) == 0, r.IntN(4) == 0
+	p.Storage = Memory().Crashable()
+	if r.IntN(3) == 0 {
+		p.Storage = p.Storage.WithInodeLock(time.Duration(r.IntN(50))*time.Microsecond, 0)
+	}
+	if r.IntN(3) == 0 {
+		p.Storage = p.Storage.WithJournal(Journal{Force: time.Duration(r.IntN(2000)) * time.Microsecond})
+	}
+	plan := chaosPlan{tasks: 2 + r.IntN(3), steps: 20 + r.IntN(30), soft: r.IntN(8) == 0}
+	for range 2 + r.IntN(4) {
+		f := drawFault(r)
+		plan.crash = plan.crash || f.Kind == faults.Crash
+		plan.remove = plan.remove || f.Kind == faults.Remove
+		p.Faults = append(p.Faults, f)
+	}
+	plan.soft = plan.soft || plan.remove // a hard mount waits for a device that is gone
+	rnr := r.IntN(8)
+	p.Client = func(c *nfsclient.Config) {
+		c.ReconnectMin, c.ReconnectMax, c.Timeout = time.Millisecond, 20*time.Millisecond, 700*time.Millisecond
+		c.Soft, c.RNRRetry = plan.soft, rnr
+	}
+	plan.params = p
+	return plan
+}
+
+// drawFault draws a fault that has a good chance to fire in a load of some hundred calls.
+func drawFault(r *rand.Rand) faults.Fault {
+	pick := func(list []string) string { return list[r.IntN(len(list))] }
+	kinds := faults.Kinds()
+	f := faults.Fault{Kind: kinds[r.IntN(len(kinds))], Optional: true}
+	if f.Kind == faults.Remove && r.IntN(3) > 0 {
+		f.Kind = faults.Crash // the most is seen of those
+	}
+	at := func(most int) {
+		switch r.IntN(3) {
+		case 0:
+			f.Nth = 1 + r.IntN(most)
+		case 1:
+			f.Every, f.Max = 2+r.IntN(most), 1+r.IntN(20)
+		default:
+			f.P, f.Max = 0.002+0.03*r.Float64(), 1+r.IntN(20)
+		}
+	}
+	switch {
+	case f.Kind <= faults.RNR:
+		switch {
+		case f.Kind == faults.RNR:
+			f.Packet = pick([]string{"", "SEND", "SEND_INV"})
+		case r.IntN(5) > 0:
+			f.Packet = pick([]string{"SEND", "SEND_INV", "WRITE", "READ_REQUEST", "READ_RESPONSE", "ACK", "NAK"})
+		}
+		f.Dir = faults.Dir(r.IntN(3))
+		if r.IntN(6) == 0 { // nothing gets through for a while
+			f.From = time.Duration(r.IntN(5000)) * time.Microsecond
+			f.To = f.From + time.Duration(1+r.IntN(30_000))*time.Microsecond
+		} else {
+			at(200)
+		}
+		if f.Kind == faults.Delay {
+			f.By = time.Duration(1+r.IntN(3000)) * time.Microsecond
+		}
+	case f.Kind <= faults.PostFail:
+		if r.IntN(3) > 0 {
+			f.Op = pick(faults.Ops(f.Kind))
+		}
+		f.Side = faults.Side(r.IntN(3))
+		at(40)
+	case f.Kind <= faults.Slow:
+		if r.IntN(4) > 0 {
+			f.Op = pick([]string{"GETATTR", "SETATTR", "LOOKUP", "READ", "WRITE", "WRITE", "CREATE", "REMOVE", "RENAME", "COMMIT", "COMMIT"})
+		}
+		at(20)
+		if f.Kind == faults.Slow {
+			f.By = time.Duration(1+r.IntN(5000)) * time.Microsecond
+		}
+	default:
+		f.Side = faults.Side(r.IntN(3))
+		switch r.IntN(4) {
+		case 0:
+			f.From = time.Duration(r.IntN(20_000)) * time.Microsecond
+		case 1:
+			f.Packet = pick([]string{"SEND", "WRITE", "READ_REQUEST", "READ_RESPONSE", "SEND_INV"})
+			f.Nth = 1 + r.IntN(300)
+		case 2:
+			f.Op = pick([]string{"READ", "WRITE", "COMMIT", "CREATE", "RENAME", "REMOVE"})
+			f.Every, f.Max = 1+r.IntN(20), 1+r.IntN(4)
+		default:
+			f.Op = pick([]string{"SEND", "SEND_WITH_INV", "RDMA_READ", "RDMA_WRITE", "REG_MR"})
+			f.Every, f.Max = 1+r.IntN(50), 1+r.IntN(4)
+		}
+		if f.Kind == faults.Crash {
+			f.By = time.Duration(r.IntN(30_000)+1) * time.Microsecond
+		}
+	}
+	return f
+}
