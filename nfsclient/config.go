@@ -290,6 +290,8 @@ func (c *Config) tcp() xprttcp.Config {
 		Timeout: sched.FromStd(c.Timeout), Retrans: c.Retrans, Soft: c.Soft,
 		ReconnectMin: sched.FromStd(c.ReconnectMin), ReconnectMax: sched.FromStd(c.ReconnectMax),
 	}
+	w := c.CPUCost.work()
+	x.Wake = w.SoftIRQ + w.Wake
 	if c.Trace != nil {
 		x.Trace, x.FormatCall, x.FormatReply = c.Trace, formatCall, formatReply
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	ReconnectMin sched.Duration // wait before the second attempt to connect, doubled each time
 	ReconnectMax sched.Duration
 
+	Wake sched.Duration // modelled, in virtual time: from data's arrival to the run of the reader that waits for it
+
 	// Trace, if not nil, gets each message sent (">") and received ("<"), and what happens to the
 	// connection ("*"), in one line each. It must not wait.
 	Trace func(line string)

@@ -49,7 +49,7 @@ const (
 
 // newEP takes a connection over and starts its tasks.
 func newEP(x *Xprt, c stream.Conn) *ep {
-	e := &ep{x: x, c: c, rd: stream.NewReader(c, readBuffer, maxRecord, 0)}
+	e := &ep{x: x, c: c, rd: stream.NewReader(x.received(c), readBuffer, maxRecord, 0)}
 	e.wake.Init(x.s, "a call to write")
 	e.tasks = x.s.NewGroup("the tasks of the connection to " + x.cfg.Addr)
 	e.tasks.Go("xprttcp reader "+c.LocalAddr(), e.read)
