@@ -1,6 +1,7 @@
 package chunkfuzz
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -76,8 +77,23 @@ func (s *Session) Exchange(ctx context.Context, msg []byte) (r *Result, err erro
 	if w := &r.Want; w.apply && (r.Got.Kind == Reply && r.Got.RPC == Success || r.Got.Kind == w.Kind && w.Kind != Violation) {
 		s.Srv.wrote(w)
 	}
-	if r.Got.Kind == Disconnect {
+	if r.Want.Open && r.Got.Kind == Reply && r.Got.RPC == Success { // whatever it was may have changed the file
+		s.Req.resync()
+		if err := s.store(ctx, fileHandle(s.Srv.Scratch), s.Srv.scratch); err != nil {
+			return r, err
+		}
+		s.Req.resync()
+	}
+	if r.Got.Kind != Violation && (!s.strict || r.Want.Open || r.Got.Kind != r.Want.Kind || r.Got.Kind == Disconnect) {
+		// What is within the chunks is the server's to write (RFC 8166 section 4.3.2.2), but for results.
+		if r.Got.Kind == Reply && r.Want.Kind == Reply && !r.Want.Open {
+			if i, bad := s.wrongResult(&r.Want); bad {
+				r.Got = violation("segment %d of the Write chunk has wrong data", i)
+			}
+		}
 		s.settle()
+	}
+	if r.Got.Kind == Disconnect {
 		s.Req.drop()
 		if s.Req.s.Virtual() {
 			if err := s.Req.s.Sleep(ctx, sched.Second); err != nil {
@@ -92,6 +108,20 @@ func (s *Session) Exchange(ctx context.Context, msg []byte) (r *Result, err erro
 		s.Req.resync()
 	}
 	return r, nil
+}
+
+// wrongResult looks at the segments that a result was written to.
+func (s *Session) wrongResult(w *Want) (int, bool) {
+	if !w.reduce {
+		return 0, false
+	}
+	for i, g := range s.answer.l.segs[:s.answer.l.ends[0]] {
+		at, ok := s.Req.find(g, true)
+		if ok && g.Length > 0 && !bytes.Equal(s.Req.want[at.r][at.off:at.end], s.Req.mr[at.r].Bytes()[at.off:at.end]) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // wrote applies a WRITE to what the scratch file is to hold.

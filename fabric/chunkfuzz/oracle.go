@@ -343,7 +343,7 @@ func (o *Oracle) simple(proc uint32, r words) *Want {
 	c, ok := o.Srv.plain[proc]
 	args := r.b[r.off:]
 	switch {
-	case !ok, len(args) >= len(c.args) && string(args[:len(c.args)]) != string(c.args):
+	case !ok, string(args[:min(len(args), len(c.args))]) != string(c.args[:min(len(args), len(c.args))]):
 		return o.open("the call is another")
 	case len(args) < len(c.args):
 		return o.garbage()

@@ -1,7 +1,7 @@
 package chunkfuzz
 
 import (
-	"math/rand/v2"
+	"context"
 	"os"
 	"testing"
 	"time"
@@ -31,32 +31,26 @@ func TestNoBytesAreALegalRead(t *testing.T) {
 	require.True(t, res.Want.reduce)
 }
 
-// campaign compares oracle and server over generated calls.
-func campaign(t *testing.T, cfg RigConfig, seed uint64, until func(n int) bool) (n int, seen [numKinds]int) {
+// agree compares oracle and server over generated calls.
+func agree(t *testing.T, cfg RigConfig, o Options) Report {
 	t.Helper()
 	r := newRig(t, cfg)
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	in := make([]byte, 96)
-	for ; !until(n); n++ {
-		RandomInput(rnd, in)
-		res, err := r.Try(in)
-		require.NoError(t, err, "%v", res.Got)
-		if err := res.Err(true); err != nil {
-			t.Fatalf("call %d of seed %d: %v\ninput %x", n, seed, err, in)
-		}
-		seen[res.Got.Kind]++
-	}
-	return n, seen
+	o.Strict = true
+	rep, err := Campaign(context.Background(), r.TryContext, o)
+	t.Logf("seed %d: %v", o.Seed, &rep)
+	require.NoError(t, err)
+	require.NoError(t, rep.Err())
+	return rep
 }
 
 func TestOracleAndServerAgree(t *testing.T) {
 	for i, cfg := range []RigConfig{{}, {Inline: 1024}, {Device: softroce.MT25208}, {Device: softroce.T310},
 		{Server: nfsserver.Config{Credits: 1, Threads: 1}}} {
-		n, seen := campaign(t, cfg, uint64(i), func(n int) bool { return n == 4000 })
-		t.Logf("%d calls: %v", n, seen)
+		rep := agree(t, cfg, Options{Seed: uint64(i + 1), Calls: 4000})
 		for k := range Violation {
-			assert.NotZero(t, seen[k], "%v", k)
+			assert.NotZero(t, rep.Kinds[k], "%v", k)
 		}
+		assert.Less(t, rep.Open, rep.Calls/100, "not foreseen")
 	}
 }
 
@@ -66,12 +60,20 @@ func TestLongAgreement(t *testing.T) {
 	if long == "" {
 		t.Skip("NFSRDMA_LONG is not set")
 	}
-	start := time.Now()
-	until := func(n int) bool { return n == 10_000_000 }
+	o := Options{Seed: uint64(time.Now().UnixNano()), Calls: 10_000_000}
 	if d, err := time.ParseDuration(long); err == nil {
-		until = func(n int) bool { return n%1024 == 0 && time.Since(start) > d }
+		o.Calls, o.Time = 0, d
 	}
-	seed := uint64(start.UnixNano())
-	n, seen := campaign(t, RigConfig{}, seed, until)
-	t.Logf("seed %d: %d calls, %.0f/s: %v", seed, n, float64(n)/time.Since(start).Seconds(), seen)
+	agree(t, RigConfig{}, o)
+}
+
+func TestSameInputSameTrace(t *testing.T) {
+	var prints []uint64
+	for range 2 {
+		r := newRig(t, RigConfig{Seed: 5})
+		_, err := Campaign(context.Background(), r.TryContext, Options{Calls: 2000})
+		require.NoError(t, err)
+		prints = append(prints, r.Fingerprint())
+	}
+	assert.Equal(t, prints[0], prints[1])
 }

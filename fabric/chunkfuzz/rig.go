@@ -75,12 +75,17 @@ func NewRig(cfg RigConfig) (r *Rig, err error) {
 	if r.Session, err = NewSession(ctx, q, "/", nil); err != nil {
 		return r, errors.Join(err, q.Close())
 	}
+	r.strict = true
 	return r, nil
 }
 
 // Try is Session.Try, which besides wants nothing held by the server when it is done.
-func (r *Rig) Try(in []byte) (*Result, error) {
-	return r.checked(r.Session.Try(context.Background(), in))
+func (r *Rig) Try(in []byte) (*Result, error) { return r.TryContext(context.Background(), in) }
+
+// TryContext is Try for Campaign.
+func (r *Rig) TryContext(ctx context.Context, in []byte) (*Result, error) {
+	res, err := r.Session.Try(ctx, in)
+	return r.checked(res, err)
 }
 
 // Exchange is Session.Exchange with the same.
@@ -143,17 +148,8 @@ func (r *Rig) Close() error {
 
 // scratchDiffers finds where the scratch file is not what the acknowledged WRITEs have made of it, -1 if nowhere.
 func (r *Rig) scratchDiffers() (at int, err error) {
-	ctx := context.Background()
-	var a vfs.Attr
-	root := r.fs.Root()
-	if err := r.fs.Lookup(ctx, root, scratchName, &a); err != nil {
-		return 0, err
-	}
 	want := r.Srv.scratch
-	if r.file == nil {
-		r.file = make([]byte, 1<<20)
-	}
-	n, _, err := r.fs.Read(ctx, a.ID, 0, r.file, &a)
+	n, err := r.readScratch()
 	if err != nil {
 		return 0, err
 	}
@@ -166,4 +162,17 @@ func (r *Rig) scratchDiffers() (at int, err error) {
 		}
 	}
 	return min(n, len(want)), nil
+}
+
+func (r *Rig) readScratch() (n int, err error) {
+	ctx := context.Background()
+	var a vfs.Attr
+	if err := r.fs.Lookup(ctx, r.fs.Root(), scratchName, &a); err != nil {
+		return 0, err
+	}
+	if r.file == nil {
+		r.file = make([]byte, 1<<20)
+	}
+	n, _, err = r.fs.Read(ctx, a.ID, 0, r.file, &a)
+	return n, err
 }

@@ -34,6 +34,7 @@ type Session struct {
 	long   []byte
 	auth   rpc.Auth
 	sent   []byte
+	strict bool // the server leaves alone what it does not use of a chunk
 }
 
 // NewSession prepares the files of a session over the requester, in the root directory of export, or in the directory of
@@ -153,15 +154,22 @@ func (s *Session) file(ctx context.Context, root nfs3.FH, name string, data []by
 	if err != nil || r.Status != nfs3.NFS3_OK {
 		return nil, fmt.Errorf("CREATE %s: %v %w", name, r.Status, errors.Join(err, errRefused))
 	}
-	fh := r.Object.FH
+	if err := s.store(ctx, r.Object.FH, data); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return append([]byte(nil), r.Object.FH.Bytes()...), nil
+}
+
+// store writes data to a file in the ordinary way.
+func (s *Session) store(ctx context.Context, fh nfs3.FH, data []byte) error {
 	for off := 0; off < len(data); off += 512 {
 		part := data[off:min(off+512, len(data))]
 		w, err := ask(ctx, s, nfs3.WRITE, nfs3.AppendWriteArgs, &nfs3.WriteArgs{File: fh, Offset: uint64(off), Count: uint32(len(part)), Data: part}, nfs3.ConsumeWriteRes)
 		if err != nil || w.Status != nfs3.NFS3_OK || int(w.Count) != len(part) {
-			return nil, fmt.Errorf("WRITE %s: %v %w", name, w.Status, errors.Join(err, errRefused))
+			return fmt.Errorf("WRITE: %v %w", w.Status, errors.Join(err, errRefused))
 		}
 	}
-	return append([]byte(nil), fh.Bytes()...), nil
+	return nil
 }
 
 func (s *Session) symlinkArgs(root nfs3.FH) []byte {
