@@ -60,12 +60,16 @@ func newDRC(size int, n *counters) *drc {
 // drcGrow is how many entries are allocated at a time.
 const drcGrow = 64
 
+// newDRCKey is the identity of a call.
+func newDRCKey(host string, xid, proc uint32, args []byte) drcKey {
+	return drcKey{host: host, xid: xid, proc: proc, args: len(args), sum: crc32.ChecksumIEEE(args[:min(len(args), drcSumLen)])}
+}
+
 // claim looks a call up. If it is to be executed and all entries are of calls that run, the entry is nil.
-func (d *drc) claim(host string, xid, proc uint32, args []byte) (*drcEntry, drcVerdict) {
+func (d *drc) claim(k drcKey) (*drcEntry, drcVerdict) {
 	if d == nil {
 		return nil, drcRun
 	}
-	k := drcKey{host: host, xid: xid, proc: proc, args: len(args), sum: crc32.ChecksumIEEE(args[:min(len(args), drcSumLen)])}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e := d.entries[k]; e != nil {

@@ -17,6 +17,7 @@ type writeCall struct {
 	uid     uint32
 	pages   vfs.Pages // lent by the file system
 	grabbed bool
+	key     drcKey
 }
 
 func (w *writeCall) release() {
@@ -57,12 +58,15 @@ func (t *thread) writeStart(r svc.Request, c *callState, args []byte) {
 		st = t.mayWrite(e, id)
 	}
 	if st != nfs3.NFS3_OK {
-		t.writeReply(r, e, st, 0)
+		t.writeReply(r, c, e, st, 0)
 		return
 	}
 	w.e, w.id, w.off, w.n, w.stable, w.uid = e, id, a.Offset, a.Count, a.Stable, t.cred.uid
+	if t.srv.drc != nil {
+		w.key = newDRCKey(r.Host(), t.call.XID, t.call.Proc, args)
+	}
 	if !chunk {
-		t.writeData(r, w, a.Data)
+		t.writeData(r, c, a.Data)
 		return
 	}
 	sink, ok := t.writeSink(r, w)
@@ -126,13 +130,16 @@ func (t *thread) writeSink(r svc.Request, w *writeCall) ([]svc.Mem, bool) {
 func (t *thread) writePulled(r svc.Request, c *callState) {
 	w := &c.write
 	if w.grabbed {
+		if !t.claim(r, c, w.key) {
+			return
+		}
 		w.grabbed = false // the file system takes the pages over
 		t.wcc = vfs.WCC{}
 		verf := t.srv.writeVerf(w.e)
 		err := w.e.grab.WritePages(t.ctx, w.id, w.off, &w.pages, w.stable != nfs3.UNSTABLE, &t.wcc)
 		w.pages.Reset()
 		t.zeroCopyWrites.Add(1)
-		t.wrote(r, w, verf, err)
+		t.wrote(r, c, verf, err)
 		return
 	}
 	var data []byte
@@ -144,20 +151,26 @@ func (t *thread) writePulled(r svc.Request, c *callState) {
 		}
 		data = buf.Bytes[:w.n]
 	}
-	t.writeData(r, w, data)
+	t.writeData(r, c, data)
 }
 
-// writeData writes data that is in memory of the server.
-func (t *thread) writeData(r svc.Request, w *writeCall, data []byte) {
+// writeData writes data that is in memory of the server. A WRITE is idempotent, and yet in the duplicate request
+// cache, as Linux's: a copy that is slow must not write over what the client writes after the answer to another copy.
+func (t *thread) writeData(r svc.Request, c *callState, data []byte) {
+	if !t.claim(r, c, c.write.key) {
+		return
+	}
+	w := &c.write
 	t.wcc = vfs.WCC{}
 	// The verifier is of the time before: data lost meanwhile must be written again.
 	verf := t.srv.writeVerf(w.e)
 	err := w.e.FS.Write(t.ctx, w.id, w.off, data, w.stable != nfs3.UNSTABLE, &t.wcc)
-	t.wrote(r, w, verf, err)
+	t.wrote(r, c, verf, err)
 }
 
 // wrote answers when the file system is done.
-func (t *thread) wrote(r svc.Request, w *writeCall, verf nfs3.Verf, err error) {
+func (t *thread) wrote(r svc.Request, c *callState, verf nfs3.Verf, err error) {
+	w := &c.write
 	t.writeRes.Verf = verf
 	if a := &t.wcc.After; err == nil && w.uid != 0 && a.Type == vfs.Regular && a.Mode&(modeSetUID|modeSetGID) != 0 {
 		t.dropSetID(w, a)
@@ -166,7 +179,7 @@ func (t *thread) wrote(r svc.Request, w *writeCall, verf nfs3.Verf, err error) {
 	if w.stable != nfs3.UNSTABLE {
 		t.writeRes.Committed = nfs3.FILE_SYNC
 	}
-	t.writeReply(r, w.e, status(err), w.n)
+	t.writeReply(r, c, w.e, status(err), w.n)
 }
 
 // dropSetID takes the set-ID bits away from a file that was written to.
@@ -179,7 +192,7 @@ func (t *thread) dropSetID(w *writeCall, a *vfs.Attr) {
 }
 
 // writeReply sends the result, with t.wcc and, of a success, the verifier and commitment in t.writeRes.
-func (t *thread) writeReply(r svc.Request, e *export, st nfs3.Status, n uint32) {
+func (t *thread) writeReply(r svc.Request, c *callState, e *export, st nfs3.Status, n uint32) {
 	p := t.begin(r)
 	if p == nil {
 		return
@@ -194,6 +207,10 @@ func (t *thread) writeReply(r svc.Request, e *export, st nfs3.Status, n uint32) 
 		t.writeBytes.Add(uint64(n))
 	} else {
 		t.countStatus(p.Msg)
+	}
+	if c.drc != nil {
+		t.srv.drc.finish(c.drc, p.Msg)
+		c.drc = nil
 	}
 	p.Send(t.xt, r)
 }

@@ -132,7 +132,7 @@ func (t *thread) nfs(r svc.Request, c *callState, args []byte) {
 		t.readdirplus(r, args)
 		return
 	}
-	if !proc.Idempotent() && !t.claim(r, c, args) {
+	if !proc.Idempotent() && !t.claim(r, c, newDRCKey(r.Host(), t.call.XID, t.call.Proc, args)) {
 		return
 	}
 	if proc == nfs3.SYMLINK {
@@ -216,16 +216,18 @@ func (t *thread) countStatus(msg []byte) {
 }
 
 // claim looks a call up in the duplicate request cache. False: it was answered or dropped.
-func (t *thread) claim(r svc.Request, c *callState, args []byte) bool {
+func (t *thread) claim(r svc.Request, c *callState, k drcKey) bool {
 	if c.drc != nil { // served again, after it waited for memory
 		return true
 	}
-	e, verdict := t.srv.drc.claim(r.Host(), t.call.XID, t.call.Proc, args)
+	e, verdict := t.srv.drc.claim(k)
 	switch verdict {
 	case drcRunning:
+		c.write.release()
 		r.Drop()
 		return false
 	case drcDone:
+		c.write.release()
 		p := r.Reply(t.xt)
 		if p == nil {
 			t.srv.drc.unpin(e)
