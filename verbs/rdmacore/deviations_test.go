@@ -25,18 +25,18 @@ var rxeDeviations = map[string]string{
 	"readdepth/ord-above-ird-by-modify":     "READs beyond the responder's depth are served",
 }
 
-// siwStatuses: the same for bad keys or bounds of a source, and for what is being sent when its own side disconnects
-// (RFC 5040 section 7.3.1: flushed).
+// siwStatuses: the same for bad keys or bounds of a source.
 var siwStatuses = map[verbs.Status]verbs.Status{
 	verbs.LocProtErr: verbs.LocQPOpErr,
-	verbs.WRFlushErr: verbs.LocQPOpErr,
 }
 
 var siwDeviations = map[string]string{
-	"rights/read-without-remote-read": "the responder answers the READ",
-	"rights/read-without-any":         "the responder answers the READ",
-	"readdepth/ord-below-ird":         "either side takes the depth of the other, also above its own wish",
-	"readdepth/ord-above-ird":         "either side takes the depth of the other, also above its own wish",
-	"cm/negotiated-depths":            "either side takes the depth of the other, also above its own wish",
-	"cq/solicited-only":               "rdmacore arms for all completions, as siw misses events of flushed work",
+	"cm/disconnect-with-work-outstanding": "work of one disconnect is flushed, or fails with a local QP operation error, in any mixture",
+	"cm/listener-close-refuses-pending":   "siw of 6.1 corrupts its list of pending connections when their listener ends (siw_destroy_listen)",
+	"rights/read-without-remote-read":     "the responder answers the READ",
+	"rights/read-without-any":             "the responder answers the READ",
+	"readdepth/ord-below-ird":             "either side takes the depth of the other, also above its own wish",
+	"readdepth/ord-above-ird":             "either side takes the depth of the other, also above its own wish",
+	"cm/negotiated-depths":                "either side takes the depth of the other, also above its own wish",
+	"cq/solicited-only":                   "rdmacore arms for all completions, as siw misses events of flushed work",
 }
