@@ -20,6 +20,20 @@ type result struct {
 	trouble       []string // what made the suite fail as a whole: no build, no end, a warning of the kernel
 	logs          string   // directory of what was kept of a failure
 	elapsed       time.Duration
+	first         *result // the same suite in an earlier guest, where it failed
+}
+
+// what names what failed.
+func (r *result) what() string {
+	var names []string
+	for _, f := range r.failed {
+		names = append(names, f.test)
+	}
+	for _, t := range r.trouble {
+		line, _, _ := strings.Cut(t, "\n")
+		names = append(names, line)
+	}
+	return strings.Join(names, ", ")
 }
 
 type failure struct {

@@ -46,6 +46,11 @@ func printSummary(w io.Writer, results []*result, total time.Duration) bool {
 		ok = ok && r.ok()
 	}
 	_ = t.Flush()
+	for _, r := range results {
+		if r.first != nil {
+			fmt.Fprintf(w, "unsteady %s  %s  failed in a first guest: %s\n", r.device, r.suite, r.first.what())
+		}
+	}
 	printSkips(w, results)
 	verdict := "ok"
 	if !ok {
