@@ -28,6 +28,7 @@ type requesterRun struct {
 	tap   *wiretap
 	srv   *nfsserver.Server
 	m     *nfsclient.Mount
+	base  context.Context
 	close []func()
 }
 
@@ -45,6 +46,8 @@ type fabricConfig struct {
 func (r *requesterRun) start(c fabricConfig) {
 	r.end()
 	r.s = sched.NewVirtual(r.seed)
+	var cancel context.CancelFunc
+	r.ctx, cancel = r.s.WithTimeout(r.base, checkTime)
 	// A way there and back of 20 us keeps calls outstanding for a while.
 	if c.link == nil {
 		c.link = &link.Config{BitsPerSecond: 1e10, Delay: 10 * time.Microsecond}
@@ -67,6 +70,7 @@ func (r *requesterRun) start(c fabricConfig) {
 	r.noErr(err, "server")
 	srv := r.srv
 	r.close = append(r.close, func() {
+		cancel()
 		err := errors.Join(srv.Close(), fs.CheckConsistent())
 		for _, d := range []verbs.Device{cdev, sdev} {
 			if left := d.Resources(); left != (verbs.Resources{}) {

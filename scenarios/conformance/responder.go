@@ -48,6 +48,9 @@ type responderRun struct {
 // answerWait is how long the server may take, and how long one waits to see that no answer comes.
 const answerWait = 5 * sched.Second
 
+// checkTime is how long a check may take: one end that does not give up is a broken rule, not a hang.
+const checkTime = 1200 * sched.Second
+
 // defaultPrivate is what the raw requester offers. Its plain regions cannot be invalidated.
 var defaultPrivate = rpcrdma.PrivateData{SendSize: 4096, RecvSize: 4096}
 
@@ -59,6 +62,9 @@ func (r *responderRun) begin(t *Target, seed uint64) {
 	} else {
 		r.startOwn(seed, nfsserver.Config{})
 	}
+	var cancel context.CancelFunc
+	r.ctx, cancel = r.t.Sched.WithTimeout(r.ctx, checkTime)
+	r.defers(cancel)
 	sys := rpc.AuthSys{Machine: []byte("conformance"), UID: r.t.UID, GID: r.t.GID}
 	r.cred = rpc.Auth{Flavor: rpc.AUTH_SYS, Body: rpc.AppendAuthSys(nil, &sys)}
 }

@@ -28,11 +28,11 @@ func receivesForAllCredits(r *responderRun) {
 	msg := append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...)
 	// As many calls as were granted at once, and one more the moment each reply comes.
 	for range n {
-		r.noErr(r.peer.Post(msg, false), "SEND")
+		r.noErr(r.peer.Post(msg, true), "SEND")
 	}
 	for range 4 * n {
 		r.answer()
-		r.noErr(r.peer.Post(msg, false), "SEND")
+		r.noErr(r.peer.Post(msg, true), "SEND")
 	}
 	for range n {
 		r.answer()

@@ -45,6 +45,7 @@ type Options struct {
 	Seed   uint64
 	Target *Target // the server to check; nil: the embedded server, and the embedded client
 	Only   string  // rows: IDs, with commas between; "" is all
+	Faults bool    // the stories of reported faults too
 }
 
 // Run runs the checks.
@@ -54,8 +55,15 @@ func Run(ctx context.Context, o Options) ([]RowResult, error) {
 	for _, id := range strings.FieldsFunc(o.Only, func(c rune) bool { return c == ',' || c == ' ' }) {
 		only[strings.ToUpper(id)] = true
 	}
-	for i := range rows {
-		row := &rows[i]
+	list := rows
+	if o.Faults || strings.ContainsAny(o.Only, "fF") {
+		list = append([]Row(nil), rows...)
+		for i := range faults {
+			list = append(list, faults[i].row())
+		}
+	}
+	for i := range list {
+		row := &list[i]
 		if o.Only != "" && !only[row.ID] {
 			continue
 		}
@@ -100,7 +108,7 @@ func (k *check) title() string {
 // run runs the check and gives what it found wrong.
 func (k *check) run(ctx context.Context, t *Target, seed uint64) []string {
 	if k.requester != nil {
-		r := &requesterRun{run: run{ctx: ctx}, seed: seed}
+		r := &requesterRun{base: ctx, seed: seed}
 		r.guard(func() { k.requester(r) })
 		r.guard(r.end)
 		return r.findings()
@@ -133,7 +141,7 @@ func WriteText(w io.Writer, l []RowResult) error {
 	for i := range l {
 		r := &l[i]
 		counts[r.Verdict]++
-		fmt.Fprintf(t, "%s\tRFC %d %s\t%v\t%s\t%s\n", r.ID, r.RFC, r.Section, r.Who, r.Verdict, r.tests())
+		fmt.Fprintf(t, "%s\t%s\t%v\t%s\t%s\n", r.ID, r.section(), r.Who, r.Verdict, r.tests())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -147,6 +155,13 @@ func WriteText(w io.Writer, l []RowResult) error {
 	}
 	_, err := fmt.Fprintf(w, "%d rows: %d proved, %d in part, %d failed, %d not yet, %d not of this run\n", len(l), counts[Proved], counts[InPart], counts[Failed], counts[NotYet], counts[NotHere])
 	return err
+}
+
+func (r *RowResult) section() string {
+	if r.RFC == 0 {
+		return r.Section
+	}
+	return fmt.Sprintf("RFC %d %s", r.RFC, r.Section)
 }
 
 // tests names the checks, or says why there are none.

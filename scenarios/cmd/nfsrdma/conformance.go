@@ -18,6 +18,7 @@ type conformanceCmd struct {
 	Mountport int    `help:"With --server, ask MOUNT over TCP on this port. Default over the connection itself."`
 	UID       uint32 `name:"uid" help:"With --server, user of AUTH_SYS; default root."`
 	GID       uint32 `name:"gid" help:"With --server, group of AUTH_SYS."`
+	Faults    bool   `help:"Check the reported faults too: F01 to F22."`
 	Seed      uint64 `default:"1" help:"Seed of all randomness."`
 	Format    string `default:"text" enum:"text,json" help:"Output: text or json."`
 }
@@ -35,7 +36,7 @@ illegal messages over connections of their own; files that it needs for this are
 
 // Run checks.
 func (c *conformanceCmd) Run(e env) (err error) {
-	o := conformance.Options{Seed: c.Seed, Only: c.Rows}
+	o := conformance.Options{Seed: c.Seed, Only: c.Rows, Faults: c.Faults}
 	if c.Server != "" {
 		t, err := parseTarget(c.Server)
 		if err != nil {

@@ -26,6 +26,11 @@ func TestConformance(t *testing.T) {
 	assert.Equal(t, "responder", l[0].Who)
 	assert.Equal(t, "C14/ResponderWriteChunkComesBackWhole", l[0].Checks[0].Test)
 
+	status, out, errOut = runCLI(t, "conformance", "F01,F18", "-faults")
+	require.Zero(t, status, errOut)
+	assert.Regexp(t, `F01 +reported +responder +proved`, out)
+	assert.Regexp(t, `F18 .* not yet`, out)
+
 	status, _, errOut = runCLI(t, "conformance", "C99")
 	assert.Equal(t, 1, status)
 	assert.Contains(t, errOut, "no row C99")
