@@ -186,3 +186,6 @@ func (st *Stats) tcpCounters() []verbs.Counter {
 		{Name: "tcp_conn_open", Value: uint64(t.Open)},
 	}
 }
+
+// ProcName is the name of procedure i of Stats.Procs, such as "READ".
+func ProcName(i int) string { return nfs3.Proc(i).String() }

@@ -33,6 +33,7 @@ type serveCmd struct {
 	For        time.Duration `help:"Stop after so long."`
 	Grace      time.Duration `default:"10s" help:"How long calls may take to end once it stops."`
 	Interval   time.Duration `default:"1s" help:"Time between status lines; 0 is none."`
+	Metrics    string        `placeholder:"[HOST]:PORT" help:"Serve counters to Prometheus there, at /metrics."`
 	Trace      bool          `help:"Print a line for each message and connection."`
 }
 
@@ -84,6 +85,11 @@ func (c *serveCmd) Run(e env) (err error) {
 	// The first signal ends e.ctx, or this; the second ends hurry.
 	ctx, stop := signal.NotifyContext(e.ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	stopMetrics, err := serveMetrics(e, c.Metrics, srv, cfg.Device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopMetrics()) }()
 	c.greet(e, &cfg, srv)
 	if c.For > 0 {
 		var cancel context.CancelFunc

@@ -1,0 +1,2 @@
+// Package metrics writes counters as text that Prometheus scrapes (exposition format 0.0.4).
+package metrics
