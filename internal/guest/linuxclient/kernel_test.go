@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/nfsrdma/nfsserver"
 	"github.com/stretchr/testify/assert"
@@ -102,6 +103,17 @@ func resources(t *testing.T, dev string) string {
 	return strings.TrimSpace(sh(t, "rdma", "resource", "show", dev))
 }
 
+// wantResources waits until there is what was before.
+func wantResources(t *testing.T, dev, before string) {
+	t.Helper()
+	assert.Empty(t, eventually(10*time.Second, func() string {
+		if now := resources(t, dev); now != before {
+			return now
+		}
+		return ""
+	}), "RDMA resources not given back; there were %s", before)
+}
+
 const (
 	tracing       = "/sys/kernel/tracing"
 	marshalFailed = "xprtrdma_marshal_failed"
@@ -132,13 +144,16 @@ func retriedMarshal(t *testing.T) int {
 }
 
 // kernelLog is a place in the kernel's log.
-type kernelLog struct{ mark string }
+type kernelLog struct {
+	mark     string
+	harmless []*regexp.Regexp
+}
 
-func markKernelLog(t *testing.T) kernelLog {
+func markKernelLog(t *testing.T) *kernelLog {
 	t.Helper()
 	mark := "linuxclient: " + t.Name()
 	require.NoError(t, os.WriteFile("/dev/kmsg", []byte(mark+"\n"), 0))
-	return kernelLog{mark}
+	return &kernelLog{mark: mark, harmless: slices.Clone(harmless)}
 }
 
 // harmless are messages that devices and mounts give as a matter of course.
@@ -146,11 +161,17 @@ var harmless = []*regexp.Regexp{
 	regexp.MustCompile(`linuxclient: `),
 	regexp.MustCompile(`speed is unknown, defaulting to`),
 	regexp.MustCompile(`drop_caches: `),
-	regexp.MustCompile(`hrtimer: interrupt took`), // the emulator did not run for a while
+	regexp.MustCompile(`iwpm_register_pid: Unable to send`), // no port mapper runs
+	regexp.MustCompile(`hrtimer: interrupt took`),           // the emulator did not run for a while
+}
+
+// allow adds what the test brings about.
+func (l *kernelLog) allow(pattern string) {
+	l.harmless = append(l.harmless, regexp.MustCompile(pattern))
 }
 
 // news are the lines since the mark that are not harmless.
-func (l kernelLog) news(t *testing.T) string {
+func (l *kernelLog) news(t *testing.T) string {
 	t.Helper()
 	all := sh(t, "dmesg")
 	i := strings.LastIndex(all, l.mark+"\n")
@@ -159,7 +180,7 @@ func (l kernelLog) news(t *testing.T) string {
 	}
 	var news []string
 	for line := range strings.Lines(all[i+len(l.mark):]) {
-		if line = strings.TrimSpace(line); line != "" && !slices.ContainsFunc(harmless, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
+		if line = strings.TrimSpace(line); line != "" && !slices.ContainsFunc(l.harmless, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
 			news = append(news, line)
 		}
 	}

@@ -39,6 +39,7 @@ type rig struct {
 	addr string
 	fs   vfs.FS
 	boot uint64
+	log  *kernelLog
 
 	mu  sync.Mutex // of dev and srv, which a test replaces while others ask
 	dev verbs.Device
@@ -48,13 +49,21 @@ type rig struct {
 	mounted  bool
 }
 
-var warm sync.Once
+var (
+	warm   sync.Once
+	warmed bool
+)
+
+func prepareKernel(t *testing.T) {
+	sh(t, "modprobe", "-a", "rpcrdma", "nfs", "nfsv3")
+	traceFailedMarshal(t)
+}
 
 // warmUp takes what is taken once: modules, and what librdmacm keeps of a device for the process's life.
 func warmUp(t *testing.T) {
 	warm.Do(func() {
-		sh(t, "modprobe", "-a", "rpcrdma", "nfs", "nfsv3")
-		traceFailedMarshal(t)
+		warmed = true
+		prepareKernel(t)
 		name, addr := inGuest(t)
 		r := &rig{t: t, addr: addr, fs: newMemFS()}
 		r.open(name)
@@ -68,9 +77,8 @@ func newRig(t *testing.T, fs vfs.FS) *rig {
 	t.Helper()
 	name, addr := inGuest(t)
 	warmUp(t)
-	r := &rig{t: t, addr: addr, fs: fs}
 	before := resources(t, name)
-	log := markKernelLog(t)
+	r := &rig{t: t, addr: addr, fs: fs, log: markKernelLog(t)}
 	t.Cleanup(func() {
 		r.umount()
 		r.stop()
@@ -80,13 +88,8 @@ func newRig(t *testing.T, fs vfs.FS) *rig {
 		if fs, ok := fs.(interface{ CheckConsistent() error }); ok {
 			assert.NoError(t, fs.CheckConsistent())
 		}
-		assert.Empty(t, eventually(10*time.Second, func() string {
-			if now := resources(t, name); now != before {
-				return now
-			}
-			return ""
-		}), "RDMA resources not given back; there were %s", before)
-		assert.Empty(t, log.news(t), "the kernel's log")
+		wantResources(t, name, before)
+		assert.Empty(t, r.log.news(t), "the kernel's log")
 	})
 	r.open(name)
 	r.start()
