@@ -38,8 +38,9 @@ func (k *check) who() Who {
 
 // run is what all checks have: a context, and a list of what was found wrong.
 type run struct {
-	ctx   context.Context
-	fails []string
+	ctx     context.Context
+	fails   []string
+	skipped string
 }
 
 // stopped unwinds a check that cannot go on.
@@ -69,6 +70,12 @@ func (r *run) must(ok bool, format string, args ...any) {
 // noErr ends the check if err is set.
 func (r *run) noErr(err error, what string) {
 	r.must(err == nil, "%s: %v", what, err)
+}
+
+// skip ends the check, which cannot be made here; what it found stays.
+func (r *run) skip(why string) {
+	r.skipped = why
+	panic(stopped{})
 }
 
 // guard runs f and takes the unwinding of must.

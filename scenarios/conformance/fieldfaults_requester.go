@@ -38,8 +38,8 @@ func fewSGEs(r *requesterRun) {
 // dataComesInline has the server answer a READ inline although there is a Write chunk, which comes back unused.
 func dataComesInline(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{NoRemoteInvalidation: true}})
-	data := pattern(9000, 3)
-	fh := r.file("f", data)
+	stored, data := pattern(9000, 3), pattern(9000, 77) // what comes inline is not what the server has written
+	fh := r.file("f", stored)
 	for _, n := range []int{1, 3, 1000, 3001} {
 		r.once(func(o *outgoing) {
 			h := copyHeader(&o.h)
@@ -54,7 +54,7 @@ func dataComesInline(r *requesterRun) {
 		r.noErr(err, "READ")
 		r.want(got == n && bytes.Equal(data[:n], buf[:got]), "a READ that is answered inline with %d bytes gives %d, or others", n, got)
 	}
-	r.read(fh, 8192, data)
+	r.read(fh, 8192, stored)
 }
 
 func errorsEndCalls(r *requesterRun) {

@@ -179,12 +179,12 @@ func noRetransmission(r *requesterRun) {
 	r.read(fh, 9000, pattern(9000, 1))
 }
 
-// before has each reply of a while preceded by messages, and wants calls to go on as if there were none.
-func (r *requesterRun) before(calls int, msgs ...[]byte) {
+// before has each reply of a while preceded by messages that are to be dropped, and wants calls to go on as if there were none.
+func (r *requesterRun) before(calls int, msgs func(xid uint32) [][]byte) {
 	want := pattern(9000, 1)
 	fh := r.file("f", want)
 	r.tap.forget()
-	r.tap.hook(func(o *outgoing) { o.first = msgs })
+	r.tap.hook(func(o *outgoing) { o.first = msgs(o.h.XID) })
 	for range calls {
 		r.read(fh, 9000, want)
 	}
@@ -197,14 +197,18 @@ func (r *requesterRun) before(calls int, msgs ...[]byte) {
 
 func requesterDropsShort(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{Credits: 8}})
-	full := rpcrdma.AppendHeader(nil, &rpcrdma.Header{Vers: 1, Credits: 1000})
-	r.before(200, full[:0], full[:12], full[:27])
+	r.before(200, func(xid uint32) [][]byte {
+		full := rpcrdma.AppendHeader(nil, &rpcrdma.Header{XID: xid, Vers: 1, Credits: 1000})
+		return [][]byte{full[:0], full[:12], full[:27]}
+	})
 }
 
 func requesterDropsDone(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{Credits: 8}})
-	done := rpcrdma.AppendHeader(nil, &rpcrdma.Header{Vers: 1, Credits: 1000, Proc: rpcrdma.RDMA_DONE})
-	r.before(50, done, append(done, make([]byte, 12)...))
+	r.before(50, func(xid uint32) [][]byte {
+		done := rpcrdma.AppendHeader(nil, &rpcrdma.Header{XID: xid, Vers: 1, Credits: 1000, Proc: rpcrdma.RDMA_DONE})
+		return [][]byte{done, append(done, make([]byte, 12)...)}
+	})
 }
 
 // uselessFlood is more messages that are dropped than receives are posted.
@@ -212,7 +216,7 @@ func uselessFlood(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{Credits: 8}})
 	bad := rpcrdma.AppendHeader(nil, &rpcrdma.Header{XID: 0xdead0000, Vers: 9, Credits: 1})
 	unknown := append(rpcrdma.AppendHeader(nil, &rpcrdma.Header{XID: 0xdead0001, Vers: 1, Credits: 1}), rpc.AppendReplySuccess(nil, 0xdead0001)...)
-	r.before(200, nil, bad, unknown, bad[:20])
+	r.before(200, func(uint32) [][]byte { return [][]byte{nil, bad, unknown, bad[:20]} })
 }
 
 // callFromServer has the server make a call, which is of the other direction, under the XID of the client's own.

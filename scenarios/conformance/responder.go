@@ -238,9 +238,22 @@ func (r *responderRun) recv() rawpeer.Msg {
 	return m
 }
 
+// tryAnswer is answer where the connection may end instead.
+func (r *responderRun) tryAnswer() (*answer, error) {
+	ctx, cancel := r.t.Sched.WithTimeout(r.ctx, answerWait)
+	defer cancel()
+	m, err := r.conn().Recv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.decode(m), nil
+}
+
 // answer decodes the next message, and wants what each reply must hold: C02, C18 and C21.
-func (r *responderRun) answer() *answer {
-	a := &answer{msg: r.recv()}
+func (r *responderRun) answer() *answer { return r.decode(r.recv()) }
+
+func (r *responderRun) decode(m rawpeer.Msg) *answer {
+	a := &answer{msg: m}
 	n, err := rpcrdma.ConsumeHeader(a.msg.Bytes, &a.h, 0)
 	r.must(err == nil, "the answer's header does not parse: %v", err)
 	r.want(a.h.Credits > 0, "C02: no credit granted by %v", &a.h)

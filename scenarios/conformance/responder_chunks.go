@@ -241,14 +241,6 @@ func largestLegalCalls(r *responderRun) {
 	r.wantWritten(r.exchange(h, msg), len(want))
 	r.wantContents(fh, want, "WRITE from 16 segments")
 
-	// A long call with its data in a chunk besides.
-	fh = r.file(nil)
-	h = r.header(rpcrdma.RDMA_NOMSG)
-	msg = r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, len(want), nfs3.FILE_SYNC))
-	h.Reads = []rpcrdma.ReadSegment{{Position: uint32(len(msg)), Segment: seg(mr, 0, len(want))}}
-	r.wantWritten(r.longCall(h, msg, 4096), len(want))
-	r.wantContents(fh, want, "WRITE by a long call with a Read chunk")
-
 	dst := r.mem(len(want), sink)
 	var segs []rpcrdma.Segment
 	for i := range 16 {
@@ -257,6 +249,24 @@ func largestLegalCalls(r *responderRun) {
 	segs[15].Length = 6251
 	r.readRes(r.readChunked(fh, 0, len(want), segs), true)
 	r.want(bytes.Equal(want, dst.Bytes()), "other data in 16 segments")
+}
+
+// longCallsWithData are long calls whose data is in a chunk besides, with and without a length that has a pad.
+func longCallsWithData(r *responderRun) {
+	for _, n := range []int{100000, 100001} {
+		want := pattern(n, 7)
+		fh := r.file(nil)
+		mr := r.mem(n, source)
+		copy(mr.Bytes(), want)
+		h := r.header(rpcrdma.RDMA_NOMSG)
+		msg := r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, n, nfs3.FILE_SYNC))
+		h.Reads = []rpcrdma.ReadSegment{{Position: uint32(len(msg)), Segment: seg(mr, 0, n)}}
+		a := r.longCall(h, msg, 4096)
+		if r.want(a.h.Proc == rpcrdma.RDMA_MSG && a.rpc.OK(), "a long WRITE with %d bytes in a Read chunk: %v %v", n, &a.h, rpcOf(a)) {
+			r.wantWritten(a, n)
+			r.wantContents(fh, want, "WRITE by a long call with a Read chunk")
+		}
+	}
 }
 
 // badReadChunks sends WRITEs whose Read chunks cannot be right: F02 and C11.
@@ -281,11 +291,18 @@ func badReadChunks(r *responderRun) {
 			return []rpcrdma.ReadSegment{at(n, 0, 500), at(n-8, 0, 500)}
 		}},
 	} {
-		r.conn()
+		r.hangUp()
+		mr = r.mem(8192, source)
 		h := r.header(rpcrdma.RDMA_MSG)
 		msg := r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, 1000, nfs3.FILE_SYNC))
 		h.Reads = c.pos(len(msg))
-		r.wantErr(r.exchange(h, msg), rpcrdma.ERR_CHUNK, c.what)
+		r.send(append(rpcrdma.AppendHeader(nil, h), msg...))
+		if a, err := r.tryAnswer(); err != nil {
+			r.wrong("%s: no ERR_CHUNK: %v", c.what, err)
+			r.hangUp()
+		} else {
+			r.wantErr(a, rpcrdma.ERR_CHUNK, c.what)
+		}
 	}
 	r.null()
 	r.wantContents(fh, nil, "WRITEs with bad chunks")

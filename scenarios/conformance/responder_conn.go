@@ -114,20 +114,23 @@ func invalidPrivateData(r *responderRun) {
 	r.wantThreshold(fh, rpcrdma.DefaultInline)
 }
 
-// fastReg is memory registered by a work request, so that it can be invalidated.
+// fastReg is memory under a key that can be invalidated: a fast registration, or a window where the device has none.
 type fastReg struct {
-	mr  verbs.FastRegMR
-	key uint32
+	key  uint32
+	addr uint64
 }
 
 func (r *responderRun) fastReg(n int) *fastReg {
+	if r.t.Device.Attr().MaxFastRegPages == 0 {
+		return r.window(n)
+	}
 	pd := r.conn().PD()
 	m := &verbs.DMAMap{}
 	r.noErr(pd.MapDMA(m, make([]byte, n)), "map")
 	mr, err := pd.AllocFastRegMR(n/verbs.PageSize + 2)
 	r.noErr(err, "fast registration")
 	mr.MapPages(m.Segs)
-	f := &fastReg{mr: mr, key: mr.NextKey()}
+	f := &fastReg{key: mr.NextKey(), addr: mr.Addr()}
 	r.regs = append(r.regs, func() {
 		pd.UnmapDMA(m)
 		_ = mr.Close()
@@ -137,8 +140,24 @@ func (r *responderRun) fastReg(n int) *fastReg {
 	return f
 }
 
+// window binds a type 2B window over memory of its own.
+func (r *responderRun) window(n int) *fastReg {
+	if r.t.Device.Attr().Caps&verbs.CapMemWindow2B == 0 {
+		r.skip("the device has no key that a user can have invalidated")
+	}
+	mr := r.mem(n, verbs.LocalWrite|verbs.MWBind)
+	mw, err := r.peer.PD().AllocMW(verbs.MWType2B)
+	r.noErr(err, "window")
+	f := &fastReg{key: mw.NextKey(), addr: mr.Addr()}
+	r.regs = append(r.regs, func() { _ = mw.Close() })
+	_, err = r.peer.QP().PostSend([]verbs.SendWR{{Op: verbs.OpBindMW, MW: mw, Key: f.key,
+		Bind: verbs.Bind{MR: mr, Addr: mr.Addr(), Length: uint64(n), Access: verbs.RemoteRead | verbs.RemoteWrite}}})
+	r.noErr(err, "BIND_MW")
+	return f
+}
+
 func (f *fastReg) seg(off, n int) rpcrdma.Segment {
-	return rpcrdma.Segment{Handle: f.key, Length: uint32(n), Offset: f.mr.Addr() + uint64(off)}
+	return rpcrdma.Segment{Handle: f.key, Length: uint32(n), Offset: f.addr + uint64(off)}
 }
 
 func sendWithInvalidate(r *responderRun) {

@@ -64,7 +64,7 @@ func shortFlood(r *responderRun) {
 	for i := range 300 {
 		switch i % 3 {
 		case 0:
-			r.send(full[:i%28])
+			r.send(full[:i%21]) // shorter than any header
 		case 1:
 			r.send(rpcrdma.AppendHeader(nil, old))
 		default:

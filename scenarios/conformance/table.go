@@ -87,7 +87,7 @@ var rows = []Row{
 	{"C40", 8267, "6.3", Responder, "listens on port 20049 unless told otherwise", "", []check{ours("DefaultPort", defaultPort)}},
 	{"C41", 8267, "6.4.1", Responder, "gives the first Write chunk to the first READ of a COMPOUND, and sends others inline", onlyV4, nil},
 	{"C42", 8267, "6.4.2", Both, "sends at most a position-zero and one other Read chunk, one Write chunk and 16 segments in a call of version 3, and takes as much", "", []check{
-		resp("LargestLegalCalls", largestLegalCalls), reqr("ChunkCounts", chunkCounts)}},
+		resp("LargestLegalCalls", largestLegalCalls), resp("LongCallsWithData", longCallsWithData), reqr("ChunkCounts", chunkCounts)}},
 	{"C43", 8267, "6.4.2", Requester, "does not send a call again after ERR_CHUNK or GARBAGE_ARGS", "", []check{reqr("NoRetransmission", noRetransmission)}},
 	{"C44", 8267, "6.6", Requester, "sends a call again, a few times at most and under a new XID, whose Reply chunk was too short", "a call of version 3 knows its longest reply (C26); sessions: " + onlyV4, nil},
 	{"C45", 8267, "6.5.2", Both, "sends short messages only on the backchannel", backchannel, nil},
