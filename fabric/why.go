@@ -73,13 +73,16 @@ func (r *run) uses(now []sched.Usage, elapsed sched.Duration, lat Histogram) []U
 	if !r.f.s.Virtual() {
 		return nil
 	}
-	calls := sched.FromStd(lat.Mean()) * sched.Duration(lat.Count())
-	all := uses(r.used, now, elapsed, calls)
-	depth := Use{Resource: fmt.Sprintf("the load's depth of %d", r.l.Depth), Knob: "Depth of Load", level: sched.LevelLoad}
+	return withDepth(r.used, now, elapsed, sched.FromStd(lat.Mean())*sched.Duration(lat.Count()), r.l.Depth)
+}
+
+// withDepth adds the load's own depth to uses.
+func withDepth(before, after []sched.Usage, elapsed, calls sched.Duration, n int) []Use {
+	depth := Use{Resource: fmt.Sprintf("the load's depth of %d", n), Knob: "Depth of Load", level: sched.LevelLoad}
 	if elapsed > 0 {
-		depth.Busy = min(calls.Seconds()/elapsed.Seconds()/float64(r.l.Depth), 1)
+		depth.Busy = min(calls.Seconds()/elapsed.Seconds()/float64(n), 1)
 	}
-	return append(all, depth)
+	return append(uses(before, after, elapsed, calls), depth)
 }
 
 // bound is the resource that binds, and the next: what would bind if it did not.
@@ -142,7 +145,7 @@ func (r *Result) Why() string {
 	}
 	first, next := bound(r.Uses)
 	s := "bound by " + first.String()
-	if first.level == sched.LevelLoad {
+	if first.level == sched.LevelLoad && r.Calls > 0 {
 		s = fmt.Sprintf("bound by %s: each call takes %v", first.Resource, r.Latency.Mean())
 	}
 	if next.Resource != "" {

@@ -73,3 +73,22 @@ func TestBoundLive(t *testing.T) {
 	assert.Zero(t, r.Bound())
 	assert.Contains(t, r.Why(), "not accounted for in real time")
 }
+
+// An account of calls that are made without Run names what Run names.
+func TestAccount(t *testing.T) {
+	p := fabric.Params{Link: &fabric.IBSDR, Storage: fabric.Memory().WithInodeLock(100*time.Microsecond, 0), Seed: 1}
+	l := fabric.Load{Op: fabric.Write, Size: 4096, Depth: 8, Calls: 200}
+	f := fabric.New(t, p)
+	f.Mount(t, "/")
+	a := f.Account()
+	r := f.Run(t, l)
+	own := fabric.Result{Uses: a.Uses(r.Latency.Mean()*200, 8)}
+	assert.Equal(t, r.Bound().Resource, own.Bound().Resource)
+	assert.InDelta(t, r.Bound().Busy, own.Bound().Busy, 0.05)
+	assert.Contains(t, own.Why(), "bound by the inode lock of /load")
+	idle := fabric.Result{Uses: a.Uses(0, 3)}
+	assert.NotContains(t, idle.Why(), "each call takes")
+
+	live := fabric.New(t, fabric.Params{Live: true})
+	assert.Nil(t, live.Account().Uses(time.Second, 1))
+}
