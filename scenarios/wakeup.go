@@ -125,6 +125,11 @@ func (s *wakeupReport) laws() {
 		s.info("time with a credit, L", c, r.loop, "us")
 		s.info("reply completion", c, r.reply, "us")
 		s.info("replies a run of the worker", c, r.batch, "")
+		bound := 0.0
+		if r.bound == "the client's slots" {
+			bound = 1
+		}
+		s.noted(band("bound by the slots (1) or not", c.label(), nil, bound, 1, 1, ""), "%s", r.why)
 		if st != wakeupStock {
 			by := (r.execute - a.execute) / (float64(c.jobs) / float64(c.credits) * (r.loop - a.loop))
 			s.noted(band("dR / ((N/C) dL)", c.label(), nil, by, 0.9, 1.1, ""), "want within 10 %% of 1")

@@ -29,7 +29,7 @@ type wakeupRun struct {
 	loop    float64 // us: of it, with a slot and credit
 	reply   float64 // us: of that, between the reply's completion and the end of its work
 	batch   float64 // replies that a run of the worker finds
-	bound   string
+	bound   string  // the resource that limited the run
 	why     string
 }
 

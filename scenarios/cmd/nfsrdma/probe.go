@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -30,6 +31,7 @@ type probeCmd struct {
 	Resvport  bool              `default:"true" negatable:"" help:"TCP from a port below 1024, which servers ask for; needs root, else it is not done."`
 	Timeout   time.Duration     `default:"10s" help:"How long a call may take."`
 	Format    string            `default:"text" enum:"text,json" help:"Output: text or json."`
+	Stats     bool              `name:"mountstats" help:"Print the mount's statistics as /proc/self/mountstats has them: calls, bytes, queue, round-trip and execute times by procedure."`
 	Trace     bool              `help:"Print each message on standard error."`
 }
 
@@ -144,13 +146,19 @@ func (c *probeCmd) Run(e env) (err error) {
 	if err != nil {
 		r.Error = err.Error()
 	}
+	var stats strings.Builder
+	if c.Stats {
+		err = errors.Join(err, m.MountStats(&stats))
+	}
 	if c.Format == "json" {
+		r.MountStats = stats.String()
 		enc := json.NewEncoder(e.out)
 		enc.SetIndent("", "  ")
 		return errors.Join(err, enc.Encode(r))
 	}
 	r.print(e.out)
-	return err
+	_, e2 := io.WriteString(e.out, stats.String())
+	return errors.Join(err, e2)
 }
 
 // openDeviceOrFirst opens a device by name, or the first that is active.

@@ -19,6 +19,7 @@ type probeReport struct {
 	RoundTrip  map[string]probeTime `json:"round_trip"`
 	Checks     []probeCheck         `json:"checks"`
 	Counters   map[string]uint64    `json:"counters"`
+	MountStats string               `json:"mountstats,omitempty"`
 	Error      string               `json:"error,omitempty"`
 }
 

@@ -57,8 +57,11 @@ func TestServeMetrics(t *testing.T) {
 	assert.EqualValues(t, 3, sampleOf(t, before, "nfsrdma_threads", ""))
 	assert.Zero(t, sampleOf(t, before, "nfsrdma_calls_total", "READ"))
 
-	status, _, errOut := runCLI(t, "probe", addr, "-write", "-size", "1M")
+	status, out, errOut := runCLI(t, "probe", addr, "-write", "-size", "1M", "-mountstats")
 	require.Zero(t, status, errOut)
+	assert.Regexp(t, `device 127\.0\.0\.1:/ mounted on / with fstype nfs statvers=1\.1\n\topts:\trw,vers=3,`, out)
+	assert.Regexp(t, `\txprt:\ttcp( \d+){13}\n\tper-op statistics\n`, out)
+	assert.Regexp(t, `\t        READ: [1-9]\d* [1-9]\d* 0 [1-9]\d* [1-9]\d* \d+ \d+ \d+ 0\n`, out)
 	after := scrape(t, url)
 	assert.Positive(t, sampleOf(t, after, "nfsrdma_calls_total", "READ"))
 	assert.EqualValues(t, 2, sampleOf(t, after, "nfsrdma_calls_total", "FSINFO"), "of the mount, and of probe")
