@@ -168,7 +168,7 @@ func TestFieldsWithoutKnob(t *testing.T) {
 			}
 		}
 	}
-	assert.Subset(t, []string{"Live", "Trace", "Client", "Sizes", "Mount", "Dir", "Name"}, out,
+	assert.Subset(t, []string{"Live", "Trace", "Faults", "Client", "Sizes", "Mount", "Dir", "Name"}, out,
 		"a new field wants a knob (sweepKnob.of, sweepKnobs) or a place in this list")
 }
 
