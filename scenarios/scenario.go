@@ -80,7 +80,7 @@ func (r *Result) Misses() []Row {
 
 // All lists the scenarios by name.
 func All() []*Scenario {
-	all := []*Scenario{commit, segments, splice, wakeup}
+	all := []*Scenario{commit, segments, sendbuf, splice, wakeup}
 	slices.SortFunc(all, func(a, b *Scenario) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
