@@ -13,6 +13,7 @@ const (
 	segSlope   = 2584 // ps a byte
 	segIB      = 92100 * time.Nanosecond
 	segIWARP   = 61300 * time.Nanosecond
+	segHost    = 6000 // ps a byte
 	segSink    = 0.25
 	segDepth   = 16  // WRITEs that dd has in flight: write-behind of the client
 	segSlots   = 32  // rdma_slot_table_entries of the day
@@ -27,6 +28,9 @@ var segmentsConstants = []Constant{
 	{"s, copy under the inode lock", 2.584, "ns/B", Fitted("SEGS 8 and 16 of both transports; the local one-writer rate of 365 MB/s agrees within 6 %")},
 	{"o, serial cost of a WRITE, IB", 92.1, "us", Fitted("IB SEGS 8 and 16, first runs")},
 	{"o, serial cost of a WRITE, iWARP", 61.3, "us", Fitted("iWARP SEGS 8 and 16, first runs")},
+	{"o of TCP", 61.3, "us", Assumed},
+	{"host's stack, TCP: a byte more, where WRITEs exclude each other", 6.0, "ns/B", Fitted("TCP, WRITEs of 64 KiB (assumed)")},
+	{"payload rate of TCP on 10 GbE", 1177, "MB/s", Fitted("10 Gb/s less Ethernet, IP and TCP headers")},
 	{"share of o that remains with the sink", segSink, "", Assumed},
 	{"payload rate IB SDR", 970, "MB/s", Fitted("8 Gb/s of data less headers")},
 	{"payload rate 10G iWARP", 1170, "MB/s", Fitted("10 Gb/s less Ethernet, IP, TCP and DDP headers")},
@@ -46,6 +50,8 @@ type segTransport struct {
 	personality fabric.Personality
 	o           time.Duration
 	wire        float64 // payload rate, bytes/s
+	tcp         bool    // not RDMA
+	extra       int     // ps a byte, above segSlope
 
 	first            map[int]float64    // MAX_DATA_SEGS -> MB/s, first run
 	later            map[int][2]float64 // range of later runs

@@ -54,7 +54,7 @@ func TestListAndExplain(t *testing.T) {
 	status, out, _ := runCLI(t, "list")
 	require.Zero(t, status)
 	assert.Regexp(t, `(?m)^segments +WRITE throughput against RPCRDMA_MAX_DATA_SEGS`, out)
-	for _, name := range []string{"commit", "splice"} {
+	for _, name := range []string{"commit", "sendbuf", "splice"} {
 		assert.Regexp(t, `(?m)^`+name+` +\S`, out)
 		status, text, _ := runCLI(t, "run", name, "--explain")
 		require.Zero(t, status)
