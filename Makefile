@@ -48,11 +48,12 @@ tree: ## all of GOROOT/src through a mount in each mode: virtual, then live unde
 	NFSRDMA_FULL_TREE=1 $(GO) test -count=1 -v -timeout 30m -run '^TestTree$$/^virtual$$' ./fabric
 	NFSRDMA_FULL_TREE=1 $(GO) test -count=1 -v -race -timeout 30m -run '^TestTree$$/^live$$' ./fabric
 
-fuzz: ## every fuzz target for FUZZTIME each
+fuzz: ## every fuzz target for FUZZTIME each, and generated calls and replies against their oracles
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 	  done; done
+	NFSRDMA_LONG=$(FUZZTIME) $(GO) test -count=1 -v -timeout 24h -run '^TestLong' ./fabric/chunkfuzz
 
 chaos: ## SEEDS random mixes of faults under a load that is checked, each twice
 	NFSRDMA_CHAOS=$(SEEDS) $(GO) test -count=1 -v -timeout 60m -run '^TestChaos$$' ./fabric

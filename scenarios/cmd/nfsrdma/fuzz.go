@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.org/nfsrdma/fabric/chunkfuzz"
+)
+
+type fuzzCmd struct {
+	Addr   string        `arg:"" optional:"" help:"HOST:PORT of a server over RDMA. Default the embedded server, in virtual time."`
+	Device string        `short:"d" help:"Local RDMA device: its name, a network interface on it, or an IP address of it. Default the first that is active."`
+	Export string        `default:"/" help:"Export to ask MOUNT for over the connection; calls are made as root, in files chunkfuzz.* of it."`
+	Root   string        `help:"File handle of a directory to use instead, in hexadecimal, where MOUNT is not served over RDMA (Linux)."`
+	Seed   uint64        `default:"1" help:"Of the calls."`
+	Calls  int           `short:"n" help:"How many calls; default 100000, or no bound if -time is given."`
+	Time   time.Duration `help:"How long."`
+	Input  string        `help:"Try this input alone, in hexadecimal, as a failure printed it."`
+	Strict bool          `help:"What the RFCs leave open must be as the embedded server has it."`
+}
+
+// Help is printed by -h.
+func (fuzzCmd) Help() string {
+	return `Makes calls whose chunk lists are right, nearly right or nonsense, and compares what comes back, and every byte of the memory that was
+offered, with what RFC 8166, RFC 8267 and RFC 5531 ask for. A failure is made small and printed with its input. Exits with 1 if there is one.
+
+  nfsrdma fuzz                               the embedded server, a few seconds
+  nfsrdma fuzz -d rxe0 -time 1m 10.0.0.2:20049`
+}
+
+// Run fuzzes.
+func (c *fuzzCmd) Run(e env) error {
+	o := chunkfuzz.Options{Seed: c.Seed, Calls: c.Calls, Time: c.Time, Strict: c.Strict, Export: c.Export}
+	if o.Calls == 0 && o.Time == 0 {
+		o.Calls = 100_000
+	}
+	var err error
+	if o.Root, err = unhex("root", c.Root); err != nil {
+		return err
+	}
+	if o.Input, err = unhex("input", c.Input); err != nil {
+		return err
+	}
+	var rep chunkfuzz.Report
+	if c.Addr == "" {
+		rep, err = fuzzEmbedded(e.ctx, o)
+	} else {
+		rep, err = c.fuzzServer(e.ctx, o)
+	}
+	if rep.Calls > 0 {
+		fmt.Fprintln(e.out, &rep)
+	}
+	return errors.Join(err, rep.Err())
+}
+
+// unhex decodes a flag; nil if it is not given.
+func unhex(flag, s string) ([]byte, error) {
+	if s == "" {
+		return nil, nil
+	}
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("-%s: %w", flag, err)
+	}
+	return b, nil
+}
+
+func fuzzEmbedded(ctx context.Context, o chunkfuzz.Options) (chunkfuzz.Report, error) {
+	r, err := chunkfuzz.NewRig(chunkfuzz.RigConfig{Seed: o.Seed})
+	if err != nil {
+		return chunkfuzz.Report{}, err
+	}
+	o.Strict = true
+	rep, err := chunkfuzz.Campaign(ctx, r.TryContext, o)
+	return rep, errors.Join(err, r.Close())
+}
+
+func (c *fuzzCmd) fuzzServer(ctx context.Context, o chunkfuzz.Options) (rep chunkfuzz.Report, err error) {
+	dev, err := openDeviceOrFirst(c.Device)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	q, err := chunkfuzz.Dial(ctx, chunkfuzz.Config{Device: dev, Addr: c.Addr})
+	if err != nil {
+		return rep, err
+	}
+	s, err := chunkfuzz.NewSession(ctx, q, o.Export, o.Root)
+	if err != nil {
+		return rep, errors.Join(err, q.Close())
+	}
+	rep, err = chunkfuzz.Campaign(ctx, s.Try, o)
+	return rep, errors.Join(err, s.Close())
+}
