@@ -20,7 +20,7 @@ type Options struct {
 }
 
 // Figure is one measurement. Its name tells the unit: _per_s, or _MBps for 10^6
-// bytes a second.
+// bytes a second. What begins with tcp_ goes over loopback sockets.
 type Figure struct {
 	Name  string
 	Value float64
@@ -56,18 +56,22 @@ type spec struct {
 	name  string
 	bound string
 	load  fabric.Load
+	twin  string // over TCP: the figure of the same load over RDMA; "": over RDMA itself
 }
 
 func specs() []spec {
 	var out []spec
 	add := func(name, bound string, l fabric.Load) {
 		l.FileSize = FileSize
-		out = append(out, spec{name, bound, l})
+		out = append(out, spec{name: name, bound: bound, load: l})
 	}
 	const k4, k64, m1 = 4 << 10, 64 << 10, 1 << 20
 	add("read4k_per_s", "engine_per_s", fabric.Load{Op: fabric.Read, Size: k4, Depth: 64, Random: true})
 	add("read1m_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Read, Size: m1, Depth: 16})
 	add("write1m_MBps", "memcpy1m_MBps", fabric.Load{Op: fabric.Write, Size: m1, Depth: 16})
+	for _, s := range out[:3] {
+		out = append(out, spec{"tcp_" + s.name, s.name, s.load, s.name})
+	}
 	for _, d := range []int{1, 8, 1024} {
 		add(fmt.Sprintf("read4k_depth%d_per_s", d), "engine_per_s", fabric.Load{Op: fabric.Read, Size: k4, Depth: d, Random: true})
 	}
@@ -107,8 +111,15 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	r.add(Figure{"device_write4k_per_s", d, "engine_per_s"})
+	want := map[string]bool{}
 	for _, s := range specs() {
-		if !strings.Contains(s.name, o.Only) {
+		if strings.Contains(s.name, o.Only) {
+			want[s.name] = true
+			want[s.twin] = true // a ratio needs both, of one run
+		}
+	}
+	for _, s := range specs() {
+		if !want[s.name] {
 			continue
 		}
 		if o.Progress != nil {
@@ -135,9 +146,23 @@ func (o *Options) check() error {
 
 func (r *Result) add(f Figure) { r.Figures = append(r.Figures, f) }
 
+// ratioPrefix begins the names of ratios: softroce over loopback TCP, the same load in the same run.
+const ratioPrefix = "rdma_over_tcp_"
+
+// Ratio says that the figure is one.
+func (f Figure) Ratio() bool { return strings.HasPrefix(f.Name, ratioPrefix) }
+
+// short is a name without its unit.
+func short(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, "_per_s"), "_MBps")
+}
+
 // measure runs one load in a fabric of its own, warmed up first.
 func (r *Result) measure(ctx context.Context, o Options, s spec) error {
 	runtime.GC()
+	if s.twin != "" {
+		o.Params.Proto = fabric.TCP
+	}
 	f, err := fabric.Start(o.Params)
 	if err != nil {
 		return err
@@ -161,11 +186,13 @@ func (r *Result) measure(ctx context.Context, o Options, s spec) error {
 		v = got.Throughput() / fabric.MBps
 	}
 	r.add(Figure{s.name, v, s.bound})
+	if rdma, ok := r.Get(s.twin); ok && v > 0 {
+		r.add(Figure{Name: ratioPrefix + short(s.twin), Value: rdma / v})
+	}
 	switch s.name {
 	case "read4k_per_s", "read1m_MBps", "write1m_MBps":
 		// The load itself allocates a buffer a task and a histogram, not each call.
-		name := "allocs_per_" + strings.TrimSuffix(strings.TrimSuffix(s.name, "_per_s"), "_MBps")
-		r.add(Figure{Name: name, Value: float64(after.Mallocs-before.Mallocs) / float64(max(got.Calls, 1))})
+		r.add(Figure{Name: "allocs_per_" + short(s.name), Value: float64(after.Mallocs-before.Mallocs) / float64(max(got.Calls, 1))})
 	}
 	return f.Close()
 }

@@ -49,7 +49,11 @@ func (c *benchCmd) Run(e env) error {
 				share = fmt.Sprintf("%.2f of %s", f.Value/b, f.Bound)
 			}
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t\n", f.Name, f.Value, share)
+		digits := 0
+		if f.Ratio() {
+			digits = 2
+		}
+		fmt.Fprintf(w, "%s\t%.*f\t%s\t\n", f.Name, digits, f.Value, share)
 	}
 	if err := w.Flush(); err != nil {
 		return err

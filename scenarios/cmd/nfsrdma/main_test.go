@@ -121,4 +121,11 @@ func TestBench(t *testing.T) {
 	status, out, _ = runCLI(t, "bench", "-time", "20ms", "-only", "read4k_per_s", "-q")
 	require.Zero(t, status)
 	assert.Regexp(t, `read4k_per_s +\d+ +\d\.\d\d of engine_per_s`, out)
+	assert.Regexp(t, `tcp_read4k_per_s +\d+ +\d\.\d\d of read4k_per_s`, out)
+	assert.Regexp(t, `rdma_over_tcp_read4k +\d+\.\d\d`, out)
+	status, out, _ = runCLI(t, "bench", "-time", "20ms", "-only", "tcp_write1m", "-format", "json", "-q")
+	require.Zero(t, status)
+	m = nil
+	require.NoError(t, json.Unmarshal([]byte(out), &m))
+	assert.InEpsilon(t, m["write1m_MBps"]/m["tcp_write1m_MBps"], m["rdma_over_tcp_write1m"], 1e-6, "both of one run")
 }
