@@ -16,7 +16,7 @@ type Policy uint8
 
 // The policies.
 const (
-	NoSpace  Policy = iota // unless a sender waits for room; Linux since 4.12
+	NoSpace  Policy = iota // unless a sender waits for room (SOCK_NOSPACE); today's Linux
 	Locked                 // free >= Q/2 and free >= 2(R+M), in a buffer of 2(threads+3)M; Linux to 2.6.29
 	Auto                   // likewise, in one of 8M that TCP tunes; Linux 2.6.30-rc1
 	No23                   // as Auto, without free >= Q/2
