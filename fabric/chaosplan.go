@@ -16,6 +16,8 @@ type chaosPlan struct {
 	crash  bool // the server may crash
 	remove bool // a device may go away
 	soft   bool // the mount is soft
+
+	serverFails bool // calls of the server's device fail
 }
 
 // planChaos draws a plan. All registration modes take turns.
@@ -53,6 +55,7 @@ func planChaos(seed uint64) chaosPlan {
 		f := drawFault(r)
 		plan.crash = plan.crash || f.Kind == faults.Crash
 		plan.remove = plan.remove || f.Kind == faults.Remove
+		plan.serverFails = plan.serverFails || f.Side != faults.Client && (f.Kind == faults.RegFail || f.Kind == faults.AllocFail)
 		p.Faults = append(p.Faults, f)
 	}
 	plan.soft = plan.soft || plan.remove // a hard mount waits for a device that is gone

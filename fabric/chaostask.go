@@ -67,6 +67,10 @@ func (t *chaosTask) judge(what string, err error) (settled bool) {
 	switch st.Status {
 	case nfsclient.NFS3ERR_IO, nfsclient.NFS3ERR_NOSPC: // injected
 	case nfsclient.NFS3ERR_JUKEBOX: // try again later
+	case nfsclient.NFS3ERR_SERVERFAULT:
+		if !c.plan.serverFails {
+			c.violated(fmt.Errorf("%s/%s: %w: nothing explains it", t.dir, what, err))
+		}
 	case nfsclient.NFS3ERR_NOENT, nfsclient.NFS3ERR_EXIST, nfsclient.NFS3ERR_STALE:
 		// Retransmitted to a server that has forgotten the first call, or after one that may come late.
 		if !c.plan.crash && !c.plan.soft {
@@ -187,7 +191,7 @@ func (t *chaosTask) span(most int) (from, to int) {
 func (t *chaosTask) write(ctx context.Context, how nfsclient.StableHow) {
 	f := t.data
 	most := t.c.m.WSize()
-	if t.file != nil && how == nfsclient.UNSTABLE {
+	if t.file != nil {
 		most *= 3
 	}
 	from, to := t.span(most)
@@ -197,7 +201,7 @@ func (t *chaosTask) write(ctx context.Context, how nfsclient.StableHow) {
 	f.size = max(f.size, to*f.cell)
 	// Until the answer, it may be there.
 	f.note(v, from, to, maybe)
-	if t.file != nil && how == nfsclient.UNSTABLE {
+	if t.file != nil { // which must know of all writes: what a crash has lost it writes again
 		n, err := t.file.WriteAt(b, int64(off))
 		settled := t.judge("write", err)
 		mid := from + n/f.cell
@@ -205,6 +209,9 @@ func (t *chaosTask) write(ctx context.Context, how nfsclient.StableHow) {
 		t.pending = append(t.pending, pendingWrite{v: v, from: from, to: mid})
 		if err != nil {
 			f.note(v, mid, to, unknown(settled))
+		}
+		if how == nfsclient.FILE_SYNC {
+			t.sync(ctx)
 		}
 		return
 	}

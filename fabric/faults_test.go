@@ -47,6 +47,32 @@ func TestFaultRegFail(t *testing.T) {
 	}
 }
 
+// A WRITE that is slow in the file system, and is sent again on a new connection meanwhile, must not write over what
+// comes after its answer. Without a duplicate request cache it does.
+func TestFaultSlowWriteTwice(t *testing.T) {
+	for _, size := range []int{100, 20_000} { // inline, and in a Read chunk
+		for _, entries := range []int{0, -1} {
+			f := fabric.New(t, fabric.Params{DRCEntries: entries, Client: quickly,
+				Faults: parse(t, "slow op=WRITE nth=1 by=50ms; disconnect op=WRITE nth=1")})
+			m := f.Mount(t, "/").NFS()
+			c, err := m.Create(bg, m.Root(), "a", nfsclient.CreateHow{})
+			require.NoError(t, err)
+			for i := range byte(2) {
+				_, err = m.Write(bg, c.FH, 0, data(size, i), nfsclient.FILE_SYNC)
+				require.NoError(t, err)
+			}
+			require.NoError(t, f.Sleep(bg, time.Second))
+			got := stored(t, f.FS(), "a")
+			if entries < 0 {
+				assert.Equal(t, string(data(size, 0)), got)
+				continue
+			}
+			assert.Equal(t, string(data(size, 1)), got)
+			f.Server().Counters().Want(t, "drc_in_progress=1 drc_hits=1")
+		}
+	}
+}
+
 // A fault that never fires fails the test that asks for it.
 func TestFaultMustFire(t *testing.T) {
 	tb := runFake("x", func(t fabric.TB) {
