@@ -27,5 +27,10 @@
 //
 // When the fabric closes: no task, memory region, DMA mapping, queue or lent page is left. A
 // virtual deadlock is an error that says what each task waits for. A failed test logs its
-// seed and the command that runs it again, and with NFSRDMA_TRACE=1 the last messages.
+// seed and the command that runs it again, and with NFSRDMA_TRACE=1 the last messages. Of Params.Faults, each has
+// fired that is not Optional.
+//
+// # Chaos
+//
+// Chaos mixes faults at random under a load, and compares what is read and stored with what was acknowledged.
 package fabric
