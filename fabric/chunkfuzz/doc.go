@@ -13,5 +13,8 @@
 // the files; it says what must come back, to the length of each segment. [Run] fuzzes a user's own server, and [Rig] is
 // the server of this module in virtual time.
 //
+// [ClientRig] is the client of this module with a responder whose answers are right, short, long or wrong, and an oracle that says
+// whether an answer is taken, dropped or ends the call; nobody may reach memory of a call that is over.
+//
 // Limits: keys that a peer may invalidate remotely are not offered by the Requester.
 package chunkfuzz

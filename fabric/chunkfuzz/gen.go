@@ -19,7 +19,6 @@ type Gen struct {
 	rpc []byte
 	seg []Segment
 	n   uint64 // messages made
-	pos int    // of the data item's bytes in rpc
 }
 
 // RandomInput gives n bytes for Gen, most of them ordinary.

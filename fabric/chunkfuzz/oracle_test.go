@@ -46,7 +46,7 @@ func agree(t *testing.T, cfg RigConfig, o Options) Report {
 func TestOracleAndServerAgree(t *testing.T) {
 	for i, cfg := range []RigConfig{{}, {Inline: 1024}, {Device: softroce.MT25208}, {Device: softroce.T310},
 		{Server: nfsserver.Config{Credits: 1, Threads: 1}}} {
-		rep := agree(t, cfg, Options{Seed: uint64(i + 1), Calls: 4000})
+		rep := agree(t, cfg, Options{Seed: uint64(i + 1), Calls: 2500})
 		for k := range Violation {
 			assert.NotZero(t, rep.Kinds[k], "%v", k)
 		}

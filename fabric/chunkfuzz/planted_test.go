@@ -52,7 +52,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 				require.Less(t, time.Since(start), time.Minute, "%d calls", n)
 			}
 			before := [][]byte{nil} // a stale key needs one that was there before
-			small := Shrink(in, 100, func(b []byte) bool { return tryFresh(t, before, b) != nil })
+			small := Shrink(in, 30, func(b []byte) bool { return tryFresh(t, before, b) != nil })
 			if err := tryFresh(t, before, small); assert.Error(t, err) {
 				t.Logf("made small, %x: %v", small, err)
 			}
