@@ -23,14 +23,16 @@ var kernelDiffers = map[string]string{
 	"C48/ResponderThresholdIsTheLesser": whyInline,
 	"C49/ResponderInvalidPrivateData":   whyInline,
 
-	"C11/ResponderBadPositions":      whyPosition,
-	"F02/ResponderBadPositions":      whyPosition,
-	"C18/ResponderXIDsAgree":         "RFC 8166 4.2.1 has the XIDs equal and does not say what a responder does with others; Linux answers under both.",
-	"C19/ResponderNomsgNeedsPayload": "RFC 8166 4.2.4: Linux does not look at RDMA_NOMSG; a call without a position-zero chunk is what is behind its header.",
-	"C25/ResponderEmptyWriteChunk":   whyEmpty,
-	"F01/ResponderEmptyWriteChunk":   whyEmpty,
-	"C29/ResponderDropsShort":        "RFC 8166 4.5 draws the line at 28 bytes; Linux drops up to 20 (an ERR_CHUNK header) and answers the rest with ERR_CHUNK.",
-	"C42/ResponderLongCallsWithData": "RFC 8166 3.4.5.2 lets a Read chunk leave the pad out; Linux adds none when it joins the chunk and a long call, and finds the arguments too short.",
+	"C11/ResponderBadPositions":       whyPosition,
+	"F02/ResponderBadPositions":       whyPosition,
+	"C18/ResponderXIDsAgree":          "RFC 8166 4.2.1 has the XIDs equal and does not say what a responder does with others; Linux answers under both.",
+	"C19/ResponderNomsgNeedsPayload":  "RFC 8166 4.2.4: Linux does not look at RDMA_NOMSG; a call without a position-zero chunk is what is behind its header.",
+	"C25/ResponderEmptyWriteChunk":    whyEmpty,
+	"F01/ResponderEmptyWriteChunk":    whyEmpty,
+	"C29/ResponderDropsShort":         "RFC 8166 4.5 draws the line at 28 bytes; Linux drops up to 20 (an ERR_CHUNK header) and answers the rest with ERR_CHUNK.",
+	"C42/ResponderLongCallsWithData":  "RFC 8267 6.4.2 allows a long call with a Read chunk; Linux 6.1 answers GARBAGE_ARGS, with a pad or without. Why is not known.",
+	"C47/ResponderSendWithInvalidate": "RFC 8797 4.1: the private data that arrives has no flag, and Linux 6.1 invalidates all the same. Why is not known.",
+	"F10/ResponderFlood":              "No receive is lost; Linux 6.1 answers a message that it should drop, with another version. Why is not known.",
 }
 
 const (
