@@ -72,7 +72,7 @@ func (c wakeupCell) params(seed uint64) fabric.Params {
 	}
 	cpu := c.cost()
 	p := fabric.Params{
-		Seed: seed, Link: &link,
+		Seed: seed, Device: fabric.Softroce, Link: &link,
 		Storage: fabric.Sink().WithVaryingFlash(scaled(server, c.server), 0, wakeupSpread, fabric.PageCache{Size: -1}),
 		Threads: max(wakeupNfsd, 2*c.credits), Credits: c.credits, ServerCredits: 2 * c.credits, DRCEntries: -1,
 		SoftIRQTime: cpu.SoftIRQ, WakeTime: cpu.Wake, WakeHeldTime: cpu.Held, BHLocks: cpu.BHLocks, HighPri: cpu.HighPri,

@@ -11,6 +11,7 @@ import (
 	"example.org/nfsrdma/fabric"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/tcpsim"
+	"example.org/nfsrdma/nfsserver"
 )
 
 // whyRun is what a run gave, in any unit, and what its resources were used for.
@@ -181,5 +182,21 @@ func TestSpliceBound(t *testing.T) {
 	checkBounds(t, run, []whyCase[spliceCell]{
 		{"small buffer", spliceBase(spliceNotLast).small(), "the send buffer", func(c *spliceCell) { c.sndbuf = 0 }, 100,
 			map[string]func(*spliceCell){"window": func(c *spliceCell) { c.window = 4 << 20 }, "pipe": func(c *spliceCell) { c.pipe *= 2 }, "CPU": func(c *spliceCell) { c.page, c.segment = 0.5, 0.5 }}},
+	})
+}
+
+func TestSendbufBound(t *testing.T) {
+	run := func(t *testing.T, c sendbufCell) whyRun {
+		c.calls = 400
+		r := fabric.New(t, c.params(1)).Run(t, fabric.Load{
+			Op: fabric.Read, Size: c.count, Depth: c.depth(), Warm: int64(c.depth()), Calls: int64(c.calls), FileSize: sendbufFile,
+		})
+		return whyRun{r.Throughput(), r.Uses}
+	}
+	checkBounds(t, run, []whyCase[sendbufCell]{
+		{"one thread", sendbufBase(nfsserver.Locked, 1), "the nfsd threads", func(c *sendbufCell) { c.nfsd = 2 }, 1.4,
+			map[string]func(*sendbufCell){"sndbuf": func(c *sendbufCell) { c.sndbuf = 32 << 20 }, "slots": func(c *sendbufCell) { c.slots = 2 }}},
+		{"auto, eight threads", sendbufBase(nfsserver.Auto, 8), "the send buffer of the server", func(c *sendbufCell) { c.sndbuf = 22 << 20 }, 1.1,
+			map[string]func(*sendbufCell){"nfsd": func(c *sendbufCell) { c.nfsd = 16 }, "slots": func(c *sendbufCell) { c.slots = 2 }}},
 	})
 }
