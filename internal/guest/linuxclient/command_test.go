@@ -144,7 +144,8 @@ func TestDeviceRemoved(t *testing.T) {
 	args := []string{"-d", name, "-e", "/data=" + root, "--key", key}
 	s := startServe(t, args...)
 	mountServed(t, s, ",wsize=65536")
-	loads := []*load{startLoad(t, "buffered", false), startLoad(t, "direct", true)}
+	// No O_DIRECT: the kernel's client may answer such a write with EINVAL when its device goes under it.
+	loads := []*load{startLoad(t, "buffered", false)}
 	for _, l := range loads {
 		require.Empty(t, eventually(time.Minute, func() string {
 			if st, err := os.Stat(filepath.Join(root, filepath.Base(l.name))); err != nil || st.Size() < 2<<20 {
