@@ -222,6 +222,9 @@ func runSegments(ctx context.Context, o Options) (*Result, error) {
 	}
 	s := &segReport{results: results}
 	s.all()
+	if err := s.local(); err != nil {
+		return nil, err
+	}
 	return &Result{Scenario: "segments", Seed: o.Seed, Rows: s.rows, Usual: segUsual}, nil
 }
 
