@@ -376,7 +376,7 @@ func (t *chaosTask) create(ctx context.Context) {
 		return
 	}
 	res, err := t.c.m.Create(ctx, t.fh, n, nfsclient.CreateHow{Mode: nfsclient.GUARDED, Attr: nfsclient.Sattr{SetMode: true, Mode: 0o644}})
-	settled := t.judge("CREATE", err)
+	_ = t.judge("CREATE", err)
 	if err != nil || !res.HasFH || !res.Attr.Present {
 		// It may be there, and its number is not known.
 		t.names.murky[n] = true
@@ -390,7 +390,7 @@ func (t *chaosTask) create(ctx context.Context) {
 	f.size = f.cell
 	f.note(v, 0, 1, maybe)
 	_, err = t.c.m.Write(ctx, res.FH, 0, f.data(v, 0, 1), nfsclient.FILE_SYNC)
-	settled = t.judge("WRITE", err)
+	settled := t.judge("WRITE", err)
 	if err != nil {
 		f.note(v, 0, 1, unknown(settled))
 		return

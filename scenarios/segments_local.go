@@ -150,9 +150,9 @@ func (s *segReport) local() error {
 			}
 			return x
 		}
-		s.add(band("local, one file, more writers over fewer", p, nil, least(one, 0), 1.0001, inf, ""))
-		s.add(band("local, N files, more over fewer", p, nil, least(each, 1), 1.0001, inf, ""))
-		s.add(band("local, 64 files over one", p, nil, each[3]/each[0], 0.8, 1.25, ""))
+		s.add(band("local, step, one file", p, nil, least(one, 0), 1.0001, inf, ""))
+		s.add(band("local, step, N files", p, nil, least(each, 1), 1.0001, inf, ""))
+		s.add(band("local, 64 files/one", p, nil, each[3]/each[0], 0.8, 1.25, ""))
 	}
 	return nil
 }

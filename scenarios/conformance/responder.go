@@ -194,9 +194,6 @@ func (r *responderRun) conn() *rawpeer.Peer {
 	return r.peer
 }
 
-// inline is the longest reply that the server may send inline.
-func (r *responderRun) inline() int { return min(r.priv.SendSize, r.mine.RecvSize) }
-
 // header gives a header for the next call.
 func (r *responderRun) header(proc rpcrdma.Proc) *rpcrdma.Header {
 	h := &rpcrdma.Header{}

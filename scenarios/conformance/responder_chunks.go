@@ -9,7 +9,6 @@ import (
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/xdr"
-	"example.org/nfsrdma/internal/xprt/svcrdma/rawpeer"
 )
 
 func countStaysInline(r *responderRun) {
@@ -388,32 +387,4 @@ func unalignedData(r *responderRun) {
 		r.wantWritten(r.exchange(h, r.rpcCall(h.XID, nfs3.WRITE, args)), n)
 		r.wantContents(fh, data, "inline WRITE")
 	}
-}
-
-// staleKeys offers memory that the requester does not have, or no more: the connection ends and others go on.
-func staleKeys(r *responderRun) {
-	fh := r.file(pattern(100, 0))
-	for _, write := range []bool{false, true} {
-		r.dial(rpcrdma.AppendPrivateData(nil, defaultPrivate), rawpeer.Config{})
-		mr := r.mem(4096, sink|source)
-		s := seg(mr, 0, 100)
-		s.Handle ^= 0x5500
-		h := r.header(rpcrdma.RDMA_MSG)
-		msg := r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100))
-		if write {
-			msg = r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, 100, nfs3.FILE_SYNC))
-			h.Reads = []rpcrdma.ReadSegment{{Position: uint32(len(msg)), Segment: s}}
-		} else {
-			h.Writes.Add([]rpcrdma.Segment{s})
-		}
-		r.send(append(rpcrdma.AppendHeader(nil, h), msg...))
-		ctx, cancel := r.t.Sched.WithTimeout(r.ctx, answerWait)
-		m, err := r.peer.Recv(ctx)
-		cancel()
-		r.want(err != nil || len(m.Bytes) < 28 || binary.BigEndian.Uint32(m.Bytes[12:]) == uint32(rpcrdma.RDMA_ERROR), "a call with a false key is answered as if it had succeeded")
-		r.want(bytes.Equal(make([]byte, 4096), mr.Bytes()), "memory was written to")
-	}
-	r.dial(rpcrdma.AppendPrivateData(nil, defaultPrivate), rawpeer.Config{})
-	r.null()
-	r.wantContents(fh, pattern(100, 0), "after calls with false keys")
 }
