@@ -1,6 +1,7 @@
 package linuxclient
 
 import (
+	"context"
 	"crypto/md5"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"example.org/nfsrdma/nfsserver/dirfs"
+	"example.org/nfsrdma/nfsserver/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -68,15 +70,33 @@ func fileSum(t *testing.T, name string) string {
 	return strings.Fields(sh(t, "md5sum", name))[0]
 }
 
+// servedSum is the sum of a file in the export's root as the server has it.
+func servedSum(t *testing.T, fs vfs.FS, name string) string {
+	t.Helper()
+	var a vfs.Attr
+	require.NoError(t, fs.Lookup(context.Background(), fs.Root(), name, &a))
+	h := md5.New()
+	buf := make([]byte, 1<<20)
+	for off := uint64(0); ; {
+		n, eof, err := fs.Read(context.Background(), a.ID, off, buf, &a)
+		require.NoError(t, err)
+		h.Write(buf[:n])
+		if off += uint64(n); eof {
+			return fmt.Sprintf("%x", h.Sum(nil))
+		}
+	}
+}
+
 // TestFio has 64 MiB written at random places and checked by fio, and the same after a new mount.
 func TestFio(t *testing.T) {
-	r := newRig(t, newMemFS())
+	fs := newMemFS()
+	r := newRig(t, fs)
 	r.mount("noacl")
-	fio(t, "--filename=direct", "--rw=randwrite", "--bs=64k", "--size=64m", "--direct=1", "--ioengine=libaio", "--iodepth=8")
-	fio(t, "--filename=buffered", "--rw=randwrite", "--bsrange=1k-128k", "--size=64m", "--ioengine=psync", "--end_fsync=1", "--invalidate=1")
+	fio(t, "--filename=direct", "--rw=randwrite", "--bs=128k", "--size=64m", "--direct=1", "--ioengine=libaio", "--iodepth=8")
+	fio(t, "--filename=buffered", "--rw=randwrite", "--bsrange=4k-512k", "--size=64m", "--ioengine=psync", "--end_fsync=1", "--invalidate=1")
 	sums := map[string]string{}
 	for _, name := range []string{"direct", "buffered"} {
-		sums[name] = fileSum(t, filepath.Join(mnt, name))
+		sums[name] = servedSum(t, fs, name)
 		assert.EqualValues(t, 64<<20, stat(t, filepath.Join(mnt, name)).Size)
 	}
 	r.remount("noacl")
@@ -84,7 +104,7 @@ func TestFio(t *testing.T) {
 		assert.Equal(t, sum, fileSum(t, filepath.Join(mnt, name)), name)
 	}
 	st := r.stats()
-	assert.GreaterOrEqual(t, st.ReadBytes, uint64(4*64<<20)) // checked, and summed up after the new mount
+	assert.GreaterOrEqual(t, st.ReadBytes, uint64(3*64<<20)) // one at least when it is checked, both after the new mount
 	assert.GreaterOrEqual(t, st.WriteBytes, uint64(2*64<<20))
 }
 

@@ -170,16 +170,20 @@ func (l *kernelLog) allow(pattern string) {
 	l.harmless = append(l.harmless, regexp.MustCompile(pattern))
 }
 
-// news are the lines since the mark that are not harmless.
-func (l *kernelLog) news(t *testing.T) string {
+// since is the kernel's log since the mark.
+func (l *kernelLog) since(t *testing.T) string {
 	t.Helper()
 	all := sh(t, "dmesg")
 	i := strings.LastIndex(all, l.mark+"\n")
-	if !assert.GreaterOrEqual(t, i, 0, "the kernel's log ran over") {
-		return all
-	}
+	require.GreaterOrEqual(t, i, 0, "the kernel's log ran over")
+	return all[i+len(l.mark):]
+}
+
+// news are the lines since the mark that are not harmless.
+func (l *kernelLog) news(t *testing.T) string {
+	t.Helper()
 	var news []string
-	for line := range strings.Lines(all[i+len(l.mark):]) {
+	for line := range strings.Lines(l.since(t)) {
 		if line = strings.TrimSpace(line); line != "" && !slices.ContainsFunc(l.harmless, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
 			news = append(news, line)
 		}
