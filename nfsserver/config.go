@@ -41,7 +41,7 @@ type Config struct {
 	// RegisterSink fast-registers the sink of RDMA READs for as long as they run: one Read per segment, where SGEs
 	// would limit it. Without it all sinks are registered for good, on iWARP for remote write, which a READ needs there.
 	RegisterSink bool
-	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP without RegisterSink, else no limit
+	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP devices with a local DMA key, without RegisterSink; else no limit
 
 	MaxConns      int // connections of a transport; more are rejected; 0 is 1024
 	PayloadMemory int // bytes of data of a transport's connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads

@@ -48,7 +48,7 @@ func TestClientTakesWhatIsRight(t *testing.T) {
 func TestLongClient(t *testing.T) {
 	d, err := time.ParseDuration(os.Getenv("NFSRDMA_LONG"))
 	if err != nil {
-		t.Skip("NFSRDMA_LONG is not a duration")
+		t.Skip("NFSRDMA_LONG has no duration to run for, such as 10m")
 	}
 	start := time.Now()
 	clientCampaign(t, nfsclient.Config{}, uint64(start.UnixNano()), func(n int) bool { return n%256 == 0 && time.Since(start) > d })

@@ -58,7 +58,7 @@ func TestOracleAndServerAgree(t *testing.T) {
 func TestLongAgreement(t *testing.T) {
 	long := os.Getenv("NFSRDMA_LONG")
 	if long == "" {
-		t.Skip("NFSRDMA_LONG is not set")
+		t.Skip("it takes long: NFSRDMA_LONG is not set")
 	}
 	o := Options{Seed: uint64(time.Now().UnixNano()), Calls: 10_000_000}
 	if d, err := time.ParseDuration(long); err == nil {
