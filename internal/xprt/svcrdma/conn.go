@@ -285,7 +285,7 @@ func (c *Conn) becomeClosed() {
 	if f := c.x.cfg.TraceConn; f != nil {
 		f(c, "closed: "+c.whyString())
 	}
-	c.x.forget(c)
+	c.x.conns.Forget(c)
 }
 
 // Why is the reason for the end of the connection, nil while it is open.

@@ -1,6 +1,10 @@
 package svcrdma
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"example.org/nfsrdma/internal/xprt/svc"
+)
 
 // counters are of one connection, or the sum of those that ended.
 type counters struct {
@@ -42,8 +46,7 @@ type Stats struct {
 	ErrVersSent, ErrChunkSent uint64
 	Dropped                   uint64 // calls that got no answer
 
-	Accepted, Rejected, Ended uint64 // connections
-	Open                      int
+	svc.ConnCounts
 }
 
 func (c *counters) addTo(s *Stats) {
@@ -75,12 +78,7 @@ func (c *counters) addTo(s *Stats) {
 
 // Stats sums up the counters.
 func (x *Transport) Stats() Stats {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.ended
-	s.Open = len(x.conns)
-	for _, c := range x.conns {
-		c.n.addTo(&s)
-	}
+	s, n := x.conns.Sum()
+	s.ConnCounts = n
 	return s
 }

@@ -3,8 +3,6 @@ package svcrdma
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"example.org/nfsrdma/internal/sched"
@@ -31,11 +29,7 @@ type Transport struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	conns  []*Conn
-	ended  Stats
-	closed bool
-
+	conns    svc.Conns[*Conn, Stats]
 	draining atomic.Bool
 }
 
@@ -45,6 +39,7 @@ func New(cfg Config) (_ *Transport, err error) {
 		return nil, err
 	}
 	x := &Transport{cfg: cfg, s: cfg.Sched, attr: cfg.Device.Attr()}
+	x.conns.Init(cfg.MaxConns, func(c *Conn, s *Stats) { c.n.addTo(s) })
 	if x.pd, err = cfg.Device.AllocPD(); err != nil {
 		return nil, err
 	}
@@ -76,7 +71,7 @@ func (x *Transport) acceptAll() {
 		if err != nil {
 			return
 		}
-		if c := x.admit(id); c != nil {
+		if c, ok := x.conns.Admit(func() *Conn { return newConn(x, id) }); ok {
 			x.tasks.Go("svcrdma "+c.peer, c.run)
 			continue
 		}
@@ -85,42 +80,12 @@ func (x *Transport) acceptAll() {
 	}
 }
 
-// admit makes a connection of a request, or gives nil if there are too many.
-func (x *Transport) admit(id verbs.ID) *Conn {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed || len(x.conns) >= x.cfg.MaxConns {
-		x.ended.Rejected++
-		return nil
-	}
-	x.ended.Accepted++
-	c := newConn(x, id)
-	x.conns = append(x.conns, c)
-	return c
-}
-
-func (x *Transport) forget(c *Conn) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if i := slices.Index(x.conns, c); i >= 0 {
-		x.conns = slices.Delete(x.conns, i, i+1)
-		c.n.addTo(&x.ended)
-		x.ended.Ended++
-	}
-}
-
 // Conns lists the connections.
-func (x *Transport) Conns() []*Conn {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.conns)
-}
+func (x *Transport) Conns() []*Conn { return x.conns.List() }
 
 // Drain stops listening and begins no more calls: those that come are dropped.
 func (x *Transport) Drain() {
-	x.mu.Lock()
-	x.closed = true
-	x.mu.Unlock()
+	x.conns.Refuse()
 	x.draining.Store(true)
 	_ = x.lis.Close()
 }
@@ -136,9 +101,7 @@ func (x *Transport) Outstanding() int {
 
 // EndConns stops listening and begins to end all connections: no further call is answered.
 func (x *Transport) EndConns() {
-	x.mu.Lock()
-	x.closed = true
-	x.mu.Unlock()
+	x.conns.Refuse()
 	x.cancel()
 	_ = x.lis.Close()
 	for _, c := range x.Conns() {

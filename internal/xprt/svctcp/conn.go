@@ -79,7 +79,7 @@ func (c *Conn) run() {
 	if f := c.x.cfg.TraceConn; f != nil {
 		f(c, "closed: "+c.Why().Error())
 	}
-	c.x.forget(c)
+	c.x.conns.Forget(c)
 }
 
 // becomeClosing ends the connection, for the first reason given; the rest is up to its task.

@@ -1,6 +1,10 @@
 package svctcp
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"example.org/nfsrdma/internal/xprt/svc"
+)
 
 // counters are of one connection.
 type counters struct {
@@ -35,8 +39,7 @@ type Stats struct {
 	Reverse   uint64 // RPC replies; dropped
 	BadItem   uint64 // calls whose data cannot be right; GARBAGE_ARGS
 
-	Accepted, Rejected, Ended uint64 // connections
-	Open                      int
+	svc.ConnCounts
 }
 
 func (c *counters) addTo(s *Stats) {
@@ -63,12 +66,7 @@ func (c *counters) addTo(s *Stats) {
 
 // Stats sums up the counters.
 func (x *Transport) Stats() Stats {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.ended
-	s.Open = len(x.conns)
-	for _, c := range x.conns {
-		c.n.addTo(&s)
-	}
+	s, n := x.conns.Sum()
+	s.ConnCounts = n
 	return s
 }

@@ -3,8 +3,7 @@ package svctcp
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
+	"sync/atomic"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xprt/stream"
@@ -26,11 +25,8 @@ type Transport struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	conns    []*Conn
-	ended    Stats
-	closed   bool
-	draining bool
+	conns    svc.Conns[*Conn, Stats]
+	draining atomic.Bool
 }
 
 // New listens. Calls are queued until a thread of the pool runs.
@@ -39,6 +35,7 @@ func New(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	x := &Transport{cfg: cfg, s: cfg.Sched, pool: cfg.Pool}
+	x.conns.Init(cfg.MaxConns, func(c *Conn, s *Stats) { c.n.addTo(s) })
 	for _, a := range cfg.Addrs {
 		l, err := cfg.Net.Listen(a)
 		if err != nil {
@@ -87,7 +84,7 @@ func (x *Transport) acceptAll(l stream.Listener) {
 		if err != nil {
 			return
 		}
-		if c := x.admit(sc); c != nil {
+		if c, ok := x.conns.Admit(func() *Conn { return x.newConn(sc) }); ok {
 			x.tasks.Go("svctcp "+c.peer, c.run)
 			continue
 		}
@@ -95,43 +92,18 @@ func (x *Transport) acceptAll(l stream.Listener) {
 	}
 }
 
-// admit makes a Conn, or gives nil if there are too many.
-func (x *Transport) admit(sc stream.Conn) *Conn {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed || len(x.conns) >= x.cfg.MaxConns {
-		x.ended.Rejected++
-		return nil
-	}
-	x.ended.Accepted++
+func (x *Transport) newConn(sc stream.Conn) *Conn {
 	c := newConn(x, sc)
-	c.draining.Store(x.draining)
-	x.conns = append(x.conns, c)
+	c.draining.Store(x.draining.Load()) // Drain tells those that are on the list already
 	return c
 }
 
-func (x *Transport) forget(c *Conn) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if i := slices.Index(x.conns, c); i >= 0 {
-		x.conns = slices.Delete(x.conns, i, i+1)
-		c.n.addTo(&x.ended)
-		x.ended.Ended++
-	}
-}
-
 // Conns lists the connections.
-func (x *Transport) Conns() []*Conn {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.conns)
-}
+func (x *Transport) Conns() []*Conn { return x.conns.List() }
 
 // Drain stops listening and begins no more calls: those that come are dropped.
 func (x *Transport) Drain() {
-	x.mu.Lock()
-	x.draining = true
-	x.mu.Unlock()
+	x.draining.Store(true)
 	x.end.Wake()
 	for _, c := range x.Conns() {
 		c.draining.Store(true)
@@ -149,9 +121,7 @@ func (x *Transport) Outstanding() int {
 
 // EndConns stops listening and begins to end all connections: no further call is answered.
 func (x *Transport) EndConns() {
-	x.mu.Lock()
-	x.closed = true
-	x.mu.Unlock()
+	x.conns.Refuse()
 	x.cancel()
 	x.end.Wake()
 	for _, c := range x.Conns() {

@@ -72,7 +72,7 @@ func TestC07C10C26ChunkDecisions(t *testing.T) {
 			if q.MaxReply = c.spec.maxReply; q.MaxReply == 0 {
 				q.MaxReply = ok
 			}
-			p, err := q.choose(r.x.ep.Load())
+			p, err := q.choose(r.x.link.Load())
 			if err != nil {
 				assert.EqualError(t, err, c.want)
 				assert.ErrorIs(t, err, ErrMarshal)

@@ -1,9 +1,7 @@
 package xprtrdma
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"example.org/nfsrdma/internal/rpcrdma"
@@ -75,7 +73,7 @@ func (h *cqHandler) drain() {
 	for {
 		n, err := h.cq.Poll(h.wc[:])
 		if err != nil {
-			h.e.disconnect(err)
+			h.e.Disconnect(err)
 			return
 		}
 		for i := range n {
@@ -94,94 +92,9 @@ func (h *cqHandler) drain() {
 	}
 }
 
-// connect makes a connection, with its receives posted before the peer hears of it.
-func (x *Xprt) connect(ctx context.Context) (_ *ep, err error) {
-	x.stats.bindCount.Add(1)
-	id, err := x.cfg.Device.Resolve(ctx, x.cfg.Addr)
-	if err != nil {
-		return nil, err
-	}
-	x.epGen++
-	e := &ep{x: x, gen: x.epGen, id: id}
-	e.idle.Init(x.s, "completion handlers and calls to leave")
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, e.teardown())
-		}
-	}()
-	depth := x.sqDepth()
-	nrecv := len(x.recv.reps)
-	e.send = cqHandler{e: e, f: e.sent}
-	e.recv = cqHandler{e: e, f: e.received}
-	if x.cfg.Work != (WorkCost{}) {
-		e.recv.work = newWorkQueue(&e.recv)
-	}
-	if err = e.send.create(x, depth, "send"); err != nil {
-		return nil, err
-	}
-	if err = e.recv.create(x, nrecv, "recv"); err != nil {
-		return nil, err
-	}
-	e.qp, err = id.CreateQP(x.pd, verbs.QPInit{SendCQ: e.send.cq, RecvCQ: e.recv.cq, MaxSendWR: depth,
-		MaxRecvWR: nrecv, MaxSendSGE: 1, MaxRecvSGE: 1, Name: "nfsclient"})
-	if err != nil {
-		return nil, err
-	}
-	if !x.seeded {
-		x.seedXIDs(e.qp.Num())
-	}
-	e.sq = x.s.NewSem("a send queue entry", depth).Measure(sched.Usage{Name: "the client's send queue", Knob: "ClientSQDepth (max_send_wr)", Level: sched.LevelClientSQ})
-	e.sqBatch = int32(max(depth/4, 1))
-	e.credits = x.s.NewSem("a credit", 1).Measure(sched.Usage{Name: "the credits of the server", Knob: "ServerCredits (max_requests)", Level: sched.LevelCredit})
-	e.granted.Store(1)
-	id.OnEvent(func(t verbs.CMEventType) {
-		e.disconnect(fmt.Errorf("%w: %v", verbs.ErrDisconnected, t))
-	})
-	e.send.run(nil)
-	e.recv.run(nil)
-	if err = x.recv.postAll(e); err != nil {
-		return nil, err
-	}
-	if err = e.dial(ctx); err != nil {
-		return nil, err
-	}
-	if e.dead.Load() {
-		return nil, e.cause
-	}
-	return e, nil
-}
-
 func (h *cqHandler) create(x *Xprt, depth int, name string) (err error) {
 	h.cq, err = x.cfg.Device.CreateCQ(verbs.CQInit{Depth: depth, Handler: h.run, Name: "nfsclient " + name})
 	return err
-}
-
-// dial exchanges private data (RFC 8797) and IRD and ORD. What was agreed on an earlier connection is forgotten.
-func (e *ep) dial(ctx context.Context) error {
-	cfg := &e.x.cfg
-	p := verbs.ConnParam{IRD: cfg.IRD, ORD: cfg.ORD, RetryCnt: cfg.RetryCnt, RNRRetry: cfg.RNRRetry}
-	if p.IRD == 0 {
-		p.IRD = e.x.attr.MaxQPRdAtom
-	}
-	mine := rpcrdma.DefaultPrivateData
-	if !cfg.NoPrivateData {
-		mine = rpcrdma.PrivateData{
-			RemoteInvalidate: !cfg.NoRemoteInvalidation && e.x.reg.remoteInv(),
-			SendSize:         cfg.InlineSend &^ 1023, RecvSize: cfg.InlineRecv &^ 1023, // in units of 1024
-		}
-		p.PrivateData = rpcrdma.AppendPrivateData(nil, mine)
-	}
-	peer, err := e.id.Connect(ctx, p)
-	if err != nil {
-		return err
-	}
-	theirs, ok := rpcrdma.ConsumePrivateData(peer.PrivateData)
-	e.peerData = ok
-	e.remoteInv = mine.RemoteInvalidate && theirs.RemoteInvalidate
-	e.inlineSend = min(mine.SendSize, theirs.RecvSize)
-	e.inlineRecv = min(mine.RecvSize, theirs.SendSize)
-	e.ird, e.ord = e.id.Negotiated()
-	return nil
 }
 
 func (e *ep) sendKnob() string { return e.knob("InlineSend", e.x.cfg.InlineSend, e.inlineSend) }
@@ -197,9 +110,18 @@ func (e *ep) knob(name string, own, inForce int) string {
 	return name + " of the server"
 }
 
-// disconnect ends the connection once: no more calls start, and those in flight are told.
+// Start posts the receives that callers gave back while they could not find the connection.
+func (e *ep) Start() { e.x.recv.flush(e) }
+
+// Dead says that no more calls can be sent.
+func (e *ep) Dead() bool { return e.dead.Load() }
+
+// Proven says that a valid reply has come.
+func (e *ep) Proven() bool { return e.valid.Load() }
+
+// Disconnect ends the connection once: no more calls start, and those in flight are told.
 // It never waits, and may be called from handlers.
-func (e *ep) disconnect(cause error) {
+func (e *ep) Disconnect(cause error) {
 	if e.once.Swap(true) {
 		return
 	}
@@ -241,7 +163,7 @@ func (q *Req) connectionLost(e *ep) {
 			q.fenced(fenceBroken)
 		case abandoned:
 			if ok = q.become(w, idle); ok {
-				q.x.freeSlot(q)
+				q.x.slots.Give(q.slot)
 			}
 		}
 		if ok {
@@ -250,15 +172,15 @@ func (q *Req) connectionLost(e *ep) {
 	}
 }
 
-// teardown frees the connection, when no handler runs any more. The receives that were
-// posted belong to the transport again. Called with connLock.
-func (e *ep) teardown() error {
+// Teardown frees the connection, when no handler runs any more. The receives that were
+// posted belong to the transport again.
+func (e *ep) Teardown() error {
 	if e.gone.Load() {
 		return nil
 	}
 	var errs []error
 	if e.qp != nil && e.credits != nil {
-		e.disconnect(ErrClosed)
+		e.Disconnect(ErrClosed)
 	}
 	e.gone.Store(true)
 	e.recv.work.close()

@@ -306,7 +306,7 @@ func TestSendQueueEntriesComeBack(t *testing.T) {
 				}
 				r.mustDo(c)
 			}
-			e := r.x.ep.Load()
+			e := r.x.link.Load()
 			assert.Equal(t, r.x.sqDepth(), e.sq.Free()+int(e.sqLoose.Load()), "%v %t", mc, inv)
 			r.wantCounter("empty_sendctx_q", 0)
 		}

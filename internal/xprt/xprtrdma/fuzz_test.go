@@ -52,7 +52,7 @@ func FuzzReply(f *testing.F) {
 		r.mu.Lock()
 		r.trace = r.trace[:0]
 		r.mu.Unlock()
-		e := r.x.ep.Load()
+		e := r.x.link.Load()
 		require.EqualValues(t, 1, r.x.Counters().Get("connect_count"))
 		require.LessOrEqual(t, cap(e.hdr.Reads)+e.hdr.Writes.Segments()+cap(e.hdr.Reply), 256)
 		require.Less(t, len(r.x.recv.pending), recvBatch)

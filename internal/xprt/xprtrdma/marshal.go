@@ -246,7 +246,7 @@ func (q *Req) header(e *ep, p *plan) error {
 // MaxData is the most bytes of Data that a call may have whose Msg is msgLen bytes long, with
 // the name of what limits it.
 func (x *Xprt) MaxData(msgLen int) (n int, knob string) {
-	e := x.ep.Load()
+	e := x.link.Load()
 	room := e.inlineSend - rpcrdma.MinHeaderLen - msgLen
 	if !x.reg.chunks() {
 		return max(room, 0) &^ 3, e.sendKnob()
@@ -256,7 +256,7 @@ func (x *Xprt) MaxData(msgLen int) (n int, knob string) {
 
 // MaxSink is likewise for Sink, for a reply of at most maxReply bytes without it.
 func (x *Xprt) MaxSink(msgLen, maxReply int) (n int, knob string) {
-	e := x.ep.Load()
+	e := x.link.Load()
 	send := e.inlineSend - rpcrdma.MinHeaderLen - listEntry - msgLen
 	recv := e.inlineRecv - rpcrdma.MinHeaderLen - listEntry - maxReply
 	if !x.reg.chunks() {

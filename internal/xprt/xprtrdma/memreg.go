@@ -208,7 +208,7 @@ func (q *Req) pay(ctx context.Context) error {
 func (q *Req) settleCost() {
 	if q.work != (regWork{}) {
 		if err := q.pay(sched.Cleanup); err != nil && q.ep != nil {
-			q.ep.disconnect(err) // the scheduler has ended
+			q.ep.Disconnect(err) // the scheduler has ended
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (p *recvPool) post(e *ep, wrs []verbs.RecvWR) error {
 	}
 	_, err := e.qp.PostRecv(wrs)
 	if err != nil {
-		e.disconnect(err)
+		e.Disconnect(err)
 	}
 	p.mu.Lock()
 	p.batches = append(p.batches, wrs)

@@ -66,7 +66,7 @@ func (r *registerEach) deregister(q *Req, err error) error {
 			continue
 		}
 		if cerr := m.mr.Close(); cerr != nil {
-			q.ep.disconnect(fmt.Errorf("deregister: %w", cerr))
+			q.ep.Disconnect(fmt.Errorf("deregister: %w", cerr))
 		}
 		m.mr = nil
 		q.work.invs++

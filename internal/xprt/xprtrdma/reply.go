@@ -16,7 +16,7 @@ func (e *ep) received(wc *verbs.WC) {
 	r := int32(wc.ID)
 	if wc.Status != verbs.Success {
 		// The buffer stays with the queue pair until its end.
-		e.disconnect(&verbs.WCError{Status: wc.Status, Op: verbs.OpRecv})
+		e.Disconnect(&verbs.WCError{Status: wc.Status, Op: verbs.OpRecv})
 		return
 	}
 	x.recv.reps[r].posted = false
@@ -105,7 +105,7 @@ func (x *Xprt) claim(e *ep, xid uint32) *Req {
 		case abandoned:
 			if q.become(w, idle) {
 				e.credits.Release(1)
-				x.freeSlot(q)
+				x.slots.Give(q.slot)
 				return nil
 			}
 		default:
@@ -225,7 +225,7 @@ func (e *ep) finish(q *Req, wc *verbs.WC) {
 		// RFC 8797 section 4.1: the key must be one of this call. Whose it was is not known.
 		q.err = badReply("Send With Invalidate of key 0x%08x, which is not of this call", wc.InvKey)
 		e.x.stats.badReply.Add(1)
-		e.disconnect(q.err)
+		e.Disconnect(q.err)
 		q.fence.Store(fenceBroken)
 		q.setState(e, replied)
 		q.w.Wake()

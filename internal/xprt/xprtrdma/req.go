@@ -122,8 +122,11 @@ func (q *Req) Do(ctx context.Context) error {
 	if len(q.Msg)%4 != 0 {
 		panic("xprtrdma: an RPC message that is not a multiple of 4 bytes")
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for {
-		e, err := x.ready(ctx, q)
+		e, err := x.link.Ready(ctx)
 		if err != nil {
 			return err
 		}
@@ -132,11 +135,11 @@ func (q *Req) Do(ctx context.Context) error {
 		}
 		if !errors.Is(err, errLost) {
 			if err != nil {
-				return x.closedErr(err)
+				return x.link.Err(err)
 			}
 			return nil
 		}
-		if x.closed.Load() {
+		if x.link.Closed() {
 			return ErrClosed
 		}
 		x.stats.retransmissions.Add(1)
@@ -177,7 +180,7 @@ func (q *Req) await(ctx context.Context) error {
 		switch stateOf(q.word.Load()) {
 		case fencing:
 			if err := q.w.Wait(context.Background()); err != nil {
-				q.ep.disconnect(err) // the scheduler has ended
+				q.ep.Disconnect(err) // the scheduler has ended
 			}
 		case claimed:
 			runtime.Gosched() // live: the handler is about to decide
@@ -193,7 +196,7 @@ func (q *Req) cancel() {
 	case q.nmaps == 0:
 	case !q.x.reg.fences():
 		// RFC 8166 section 4.4.1 leaves only this where nothing can be invalidated.
-		e.disconnect(errCancelled)
+		e.Disconnect(errCancelled)
 		q.fence.Store(fenceBroken)
 	default:
 		q.inv = q.inv[:0]
@@ -205,7 +208,7 @@ func (q *Req) cancel() {
 		e.postFence(q)
 		for q.fence.Load() == fencePending {
 			if err := q.w.Wait(context.Background()); err != nil {
-				e.disconnect(err)
+				e.Disconnect(err)
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func (r *rig) close() {
 
 // wantSettled wants a closed transport to have every slot back and nothing in it.
 func (r *rig) wantSettled() {
-	assert.Len(r.t, r.x.free, len(r.x.reqs), "free slots")
+	assert.Equal(r.t, len(r.x.reqs), r.x.slots.Free(), "free slots")
 	for i := range r.x.reqs {
 		q := &r.x.reqs[i]
 		assert.Equal(r.t, uint8(idle), stateOf(q.word.Load()), "slot %d", i)

@@ -56,7 +56,7 @@ func (q *Req) transmit(ctx context.Context, e *ep) error {
 		return err
 	}
 	q.rep, q.err = noRep, nil
-	q.tick.Store(q.x.timer.start())
+	q.tick.Store(q.x.timer.Start())
 	q.SentAt = q.x.s.Now()
 	q.Trans++
 	q.word.Store(makeWord(q.xid, e.gen, waiting))
@@ -66,7 +66,7 @@ func (q *Req) transmit(ctx context.Context, e *ep) error {
 	}
 	if q.x.bind != nil && q.nmaps > 0 {
 		if err := q.x.bind(q, e); err != nil {
-			e.disconnect(err)
+			e.Disconnect(err)
 			return nil
 		}
 	}
@@ -102,7 +102,7 @@ func (q *Req) post(e *ep) {
 	}
 	q.wrs = append(q.wrs, wr)
 	if _, err := e.qp.PostSend(q.wrs); err != nil {
-		e.disconnect(err)
+		e.Disconnect(err)
 		return
 	}
 	if !signal {
@@ -118,7 +118,7 @@ func (e *ep) postFence(q *Req) {
 	last.Flags |= verbs.Signaled
 	last.ID = sendID(kindFence, int32(n)+e.sqLoose.Swap(0), q.slot)
 	if err := e.postInv(q.inv); err != nil {
-		e.disconnect(err)
+		e.Disconnect(err)
 	}
 	if e.dead.Load() {
 		q.fenced(fenceBroken)
@@ -155,7 +155,7 @@ func (e *ep) postLoose(q *Req) {
 		}
 	}
 	if err := e.postInv(q.inv); err != nil {
-		e.disconnect(err)
+		e.Disconnect(err)
 		return
 	}
 	if !signal {
@@ -170,7 +170,7 @@ func (e *ep) sent(wc *verbs.WC) {
 		op = verbs.OpLocalInv
 	}
 	if wc.Status != verbs.Success {
-		e.disconnect(&verbs.WCError{Status: wc.Status, Op: op})
+		e.Disconnect(&verbs.WCError{Status: wc.Status, Op: op})
 		return
 	}
 	e.sq.Release(int(wc.ID >> 32 & 0xffffff))

@@ -10,7 +10,7 @@ import (
 
 // counters are those that several tasks write, or that are rare.
 type counters struct {
-	bindCount, connectCount, connectTime         atomic.Uint64
+	bindCount                                    atomic.Uint64
 	bklogU, badXIDs, bcall                       atomic.Uint64
 	recvs, replies, badReply, bytesRecv          atomic.Uint64 // receive handler
 	failedMarshal, emptySendctx                  atomic.Uint64
@@ -71,10 +71,11 @@ func (x *Xprt) Counters() Counters {
 		}
 	}
 	s := &x.stats
+	connects, connecting := x.link.Connects()
 	return Counters{
 		{Name: "bind_count", Value: s.bindCount.Load()},
-		{Name: "connect_count", Value: s.connectCount.Load()},
-		{Name: "connect_time", Value: s.connectTime.Load() / uint64(sched.Second)},
+		{Name: "connect_count", Value: connects},
+		{Name: "connect_time", Value: uint64(connecting / sched.Second)},
 		{Name: "sends", Value: r[0]},
 		{Name: "recvs", Value: s.recvs.Load()},
 		{Name: "bad_xids", Value: s.badXIDs.Load()},
@@ -136,7 +137,7 @@ type Conn struct {
 
 // Conn tells of the present connection.
 func (x *Xprt) Conn() Conn {
-	e := x.ep.Load()
+	e := x.link.Load()
 	if e == nil {
 		return Conn{}
 	}
@@ -146,8 +147,4 @@ func (x *Xprt) Conn() Conn {
 }
 
 // Disconnect ends the present connection, as when the network had: calls go on over the next one.
-func (x *Xprt) Disconnect() {
-	if e := x.ep.Load(); e != nil {
-		e.disconnect(verbs.ErrDisconnected)
-	}
-}
+func (x *Xprt) Disconnect() { x.link.Disconnect(verbs.ErrDisconnected) }

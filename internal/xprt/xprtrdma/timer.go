@@ -1,69 +1,23 @@
 package xprtrdma
 
-import (
-	"sync/atomic"
+import "example.org/nfsrdma/internal/xprt/clnt"
 
-	"example.org/nfsrdma/internal/sched"
-)
-
-// ticksPerTimeout is how finely timeouts are told: one is noticed between 1 and 1 + 1/ticksPerTimeout
-// times its length. So a call need not read the clock.
-const ticksPerTimeout = 16
-
-// callTimer ends the connection when a call had no reply for Config.Timeout, as Linux does: the
-// reply, or the receive for it, may have been lost with no other sign.
-type callTimer struct {
-	x    *Xprt
-	t    *sched.Timer // nil without timeouts
-	per  sched.Duration
-	tick atomic.Uint32
-	runs atomic.Bool
-}
-
-func newCallTimer(x *Xprt) *callTimer {
-	c := &callTimer{x: x}
-	if x.cfg.Timeout > 0 {
-		c.per = max(x.cfg.Timeout/ticksPerTimeout, 1)
-		c.t = x.s.NewTimer(c.fire)
-	}
-	return c
-}
-
-// start gives the tick of a call that is sent now, and sees to it that the timer runs.
-func (c *callTimer) start() uint32 {
-	if c.t != nil && !c.runs.Load() && !c.runs.Swap(true) {
-		c.t.Reset(c.per)
-	}
-	return c.tick.Load()
-}
-
-func (c *callTimer) stop() {
-	if c.t != nil {
-		c.t.Stop()
-	}
-}
-
-func (c *callTimer) fire() {
-	now := c.tick.Add(1)
-	c.runs.Store(false)
-	busy := false
-	e := c.x.ep.Load()
-	for i := range c.x.reqs {
-		q := &c.x.reqs[i]
+// checkCalls ends the connection if a call had no reply for Config.Timeout, as Linux does.
+func (x *Xprt) checkCalls(now uint32) (busy bool) {
+	e := x.link.Load()
+	for i := range x.reqs {
+		q := &x.reqs[i]
 		switch stateOf(q.word.Load()) {
 		case idle:
 			continue
 		case waiting, abandoned:
-			// The first tick may have been nearly over when the call was sent.
-			if late := int32(now - q.tick.Load()); late > ticksPerTimeout && e != nil {
+			if clnt.Late(now, q.tick.Load()) && e != nil {
 				q.timedOut.Store(true)
-				c.x.stats.timeouts.Add(1)
-				e.disconnect(ErrTimedOut)
+				x.stats.timeouts.Add(1)
+				e.Disconnect(ErrTimedOut)
 			}
 		}
 		busy = true
 	}
-	if busy && !c.x.closed.Load() {
-		c.start()
-	}
+	return busy && !x.link.Closed()
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/internal/xprt/clnt"
 	"example.org/nfsrdma/verbs"
 )
 
@@ -24,29 +21,17 @@ type Xprt struct {
 	async bool                  // nobody waits for invalidations
 	bind  func(*Req, *ep) error // of keys that are known only when the call is sent; else nil
 
-	// Slots. A caller that holds a unit of slotSem finds a slot on free.
 	reqs    []Req
+	slots   clnt.Slots
 	xidBits uint // low bits of an XID that are the slot
-	slotSem *sched.Sem
-	freeMu  sync.Mutex
-	free    []uint32
+	seeded  bool // XIDs have their random start; the connecting task's
 	sendMR  verbs.MR
 
 	recv recvPool
 
-	// Connection.
-	ep       atomic.Pointer[ep] // nil until the first; stays when it is dead
-	connLock *sched.Mutex       // held by whoever connects or tears down
-	epGen    uint32             // under connLock
-	seeded   bool               // under connLock: XIDs have their random start
-	fails    atomic.Uint32      // attempts to connect that have failed
-	lastErr  error              // under connLock
-	backoff  sched.Duration     // under connLock
-	mu       sync.Mutex         // stop
-	stop     context.CancelFunc // ends the attempt to connect that runs
-	closed   atomic.Bool
-
-	timer *callTimer
+	link  clnt.Link[ep, *ep]
+	epGen uint32 // the connecting task's
+	timer clnt.Timer
 	stats counters
 }
 
@@ -75,8 +60,9 @@ func (x *Xprt) init() (err error) {
 			x.bind = w.bind
 		}
 	}
-	x.connLock = x.s.NewMutex("the connection to " + x.cfg.Addr)
-	x.timer = newCallTimer(x)
+	x.link.Init(x.s, x.cfg.Addr, clnt.Reconnect{Min: x.cfg.ReconnectMin, Max: x.cfg.ReconnectMax, Soft: x.cfg.Soft, Retrans: x.cfg.Retrans},
+		x.connect, func(err error) { x.traceEvent("connect failed: %v", err) })
+	x.timer.Init(x.s, x.cfg.Timeout, x.checkCalls)
 	if err = x.initSlots(); err != nil {
 		return err
 	}
@@ -91,10 +77,9 @@ func (x *Xprt) initSlots() error {
 	if x.sendMR, err = x.pd.AllocMR(n*per, 0); err != nil {
 		return fmt.Errorf("send buffers of %d slots: %w", n, err)
 	}
-	x.xidBits = uint(max(bits.Len(uint(n-1)), 1))
-	x.slotSem = x.s.NewSem("a slot of the mount", n).Measure(sched.Usage{Name: "the client's slots", Knob: "Credits (rdma_slot_table_entries)", Level: sched.LevelSlot})
+	x.slots.Init(x.s, n, sched.Usage{Name: "the client's slots", Knob: "Credits (rdma_slot_table_entries)", Level: sched.LevelSlot})
+	x.xidBits = x.slots.XIDBits()
 	x.reqs = make([]Req, n)
-	x.free = make([]uint32, n)
 	buf := x.sendMR.Bytes()
 	pads := make([]byte, 4*n) // apart from Req: a device gets memory without pointers
 	for i := range x.reqs {
@@ -109,7 +94,6 @@ func (x *Xprt) initSlots() error {
 		q.w.SetWhat("a reply", q.describe)
 		q.sge[0].LKey = x.sendMR.LKey()
 		q.rep = noRep
-		x.free[i] = uint32(n - 1 - i)
 	}
 	return nil
 }
@@ -120,39 +104,21 @@ func (x *Xprt) headerRoom() int {
 	return (min(n, x.cfg.InlineSend) + 63) &^ 63
 }
 
-// seedXIDs gives every slot a random generation to start with. A server knows retransmissions by
-// XID and host, so two mounts of a host, or one after the other, must not begin with the same. In
-// virtual time the start follows from the seed, and from the number of the first queue pair.
-func (x *Xprt) seedXIDs(qpn uint32) {
-	rng := x.s.Rand(fmt.Sprintf("xprtrdma xid %s %d", x.cfg.Device.Name(), qpn))
-	if !x.s.Virtual() {
-		rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
-	for i := range x.reqs {
-		x.reqs[i].xid = rng.Uint32()<<x.xidBits | uint32(i)
-	}
-	x.seeded = true
-}
-
 // Mode is the registration mode in use, never Auto.
 func (x *Xprt) Mode() RegMode { return x.cfg.Mode }
 
+// Connect makes the first connection. It tries once.
+func (x *Xprt) Connect(ctx context.Context) error { return x.link.Connect(ctx) }
+
 // Get takes a slot, waiting for one in order of arrival.
 func (x *Xprt) Get(ctx context.Context) (*Req, error) {
-	if !x.slotSem.TryAcquire(1) {
+	i, waited, err := x.slots.Take(ctx)
+	if waited {
 		x.stats.bklogU.Add(1)
-		if err := x.slotSem.Acquire(ctx, 1); err != nil {
-			return nil, x.closedErr(err)
-		}
 	}
-	if x.closed.Load() {
-		x.slotSem.Release(1)
-		return nil, ErrClosed
+	if err != nil {
+		return nil, x.link.Err(err)
 	}
-	x.freeMu.Lock()
-	i := x.free[len(x.free)-1]
-	x.free = x.free[:len(x.free)-1]
-	x.freeMu.Unlock()
 	q := &x.reqs[i]
 	q.begin()
 	return q, nil
@@ -163,54 +129,24 @@ func (x *Xprt) Put(q *Req) {
 	if q.rep != noRep {
 		r := q.rep
 		q.rep = noRep
-		x.recv.release(x.ep.Load(), r)
+		x.recv.release(x.link.Load(), r)
 	}
 	q.End()
 	if q.depart() {
-		x.freeSlot(q)
+		x.slots.Give(q.slot)
 	} // otherwise freed by its late reply, or with the connection
-}
-
-func (x *Xprt) freeSlot(q *Req) {
-	x.freeMu.Lock()
-	x.free = append(x.free, q.slot)
-	x.freeMu.Unlock()
-	x.slotSem.Release(1)
-}
-
-// closedErr prefers ErrClosed to what a wait says when Close has ended it.
-func (x *Xprt) closedErr(err error) error {
-	if x.closed.Load() {
-		return ErrClosed
-	}
-	return err
 }
 
 // Close ends every call with ErrClosed, waits until the callers have left, and frees everything.
 func (x *Xprt) Close() error {
-	if x.closed.Swap(true) {
+	x.slots.Shut()
+	first, err := x.link.Close(x.slots.Drain)
+	if !first {
 		return nil
 	}
-	x.mu.Lock()
-	if x.stop != nil {
-		x.stop()
-	}
-	x.mu.Unlock()
-	if e := x.ep.Load(); e != nil {
-		e.disconnect(ErrClosed)
-	}
-	ctx := sched.Cleanup
-	err := x.slotSem.Acquire(ctx, len(x.reqs))
-	if lerr := x.connLock.Lock(ctx); lerr != nil {
-		err = errors.Join(err, lerr)
-	}
-	x.timer.stop()
-	if e := x.ep.Load(); e != nil {
-		err = errors.Join(err, e.teardown())
-	}
-	x.slotSem.Unmeasure()
+	x.timer.Stop()
 	err = errors.Join(err, x.release())
-	x.slotSem.Release(len(x.reqs)) // callers that came late find the transport closed
+	x.slots.Close()
 	return err
 }
 

@@ -29,7 +29,7 @@ func TestCancelledCallLeavesItsSlot(t *testing.T) {
 		_, err := do(ctx, x, nil, sink)
 		require.ErrorIs(t, err, context.Canceled)
 	})
-	assert.Equal(t, 3, x.slotSem.Free(), "the call is still outstanding")
+	assert.Equal(t, 3, x.slots.Free(), "the call is still outstanding")
 	close(answer)
 	within(t, func() {
 		for range 10 {
@@ -38,7 +38,7 @@ func TestCancelledCallLeavesItsSlot(t *testing.T) {
 			require.Equal(t, pattern(100), sink[:n])
 		}
 	})
-	assert.Equal(t, 4, x.slotSem.Free())
+	assert.Equal(t, 4, x.slots.Free())
 	assert.EqualValues(t, 1, get(x, "connect_count"))
 	assert.EqualValues(t, 1, get(x, "cancels"))
 }
@@ -108,7 +108,7 @@ func TestCancelWhileTheServerDoesNotRead(t *testing.T) {
 		_, err := do(bg, x, nil, make([]byte, 100))
 		require.NoError(t, err)
 	})
-	assert.Equal(t, 4, x.slotSem.Free())
+	assert.Equal(t, 4, x.slots.Free())
 }
 
 // TestCloseWhileTheServerDoesNotRead ends a caller that writes itself.

@@ -2,106 +2,56 @@ package xprttcp
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/xprt/clnt"
 	"example.org/nfsrdma/internal/xprt/stream"
 )
 
-// connectTimeout bounds one attempt.
-const connectTimeout = 60 * sched.Second
-
-// Connect makes the first connection. It tries once.
-func (x *Xprt) Connect(ctx context.Context) error {
-	if err := x.connLock.Lock(ctx); err != nil {
-		return err
-	}
-	defer x.connLock.Unlock()
-	return x.attempt(ctx)
-}
-
-// ready gives a connection that works, making one if need be. A soft mount gives up after Retrans attempts more.
-func (x *Xprt) ready(ctx context.Context) (*ep, error) {
-	if e := x.ep.Load(); e != nil && !e.dead.Load() {
-		return e, nil
-	}
-	since := x.fails.Load()
-	if err := x.connLock.Lock(ctx); err != nil {
-		return nil, x.closedErr(err)
-	}
-	defer x.connLock.Unlock()
-	for {
-		if x.closed.Load() {
-			return nil, clnt.ErrClosed
-		}
-		if e := x.ep.Load(); e != nil && !e.dead.Load() {
-			return e, nil
-		}
-		if n := x.fails.Load() - since; x.cfg.Soft && int(n) > x.cfg.Retrans {
-			return nil, fmt.Errorf("%w: %d attempts to connect failed, the last: %w", clnt.ErrTimedOut, n, x.lastErr)
-		}
-		err := x.attempt(ctx)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, clnt.ErrClosed) || sched.Ended(err):
-			return nil, err
-		}
-	}
-}
-
-// attempt makes a connection and publishes it. Called with connLock.
-func (x *Xprt) attempt(ctx context.Context) error {
-	ctx, cancel := x.s.WithCancel(ctx)
-	defer cancel()
-	x.setStop(cancel)
-	defer x.setStop(nil)
-	if x.closed.Load() {
-		return clnt.ErrClosed
-	}
-	start := x.s.Now()
-	if old := x.ep.Load(); old != nil {
-		if err := old.teardown(); err != nil {
-			return err
-		}
-		if x.backoff > 0 || !old.valid.Load() {
-			x.backoff = min(max(2*x.backoff, x.cfg.ReconnectMin), x.cfg.ReconnectMax)
-			if err := x.s.Sleep(ctx, x.backoff); err != nil {
-				return x.closedErr(err)
-			}
-		}
-	}
+// connect makes a connection.
+func (x *Xprt) connect(ctx context.Context) (*ep, error) {
 	x.stats.bindCount.Add(1)
-	tctx, stop := x.s.WithTimeout(ctx, connectTimeout)
-	defer stop()
-	c, err := x.cfg.Net.Dial(tctx, x.cfg.Addr, stream.DialOptions{Resv: x.cfg.Resv})
+	c, err := x.cfg.Net.Dial(ctx, x.cfg.Addr, stream.DialOptions{Resv: x.cfg.Resv})
 	if err != nil {
-		x.fails.Add(1)
-		x.lastErr = err
-		x.backoff = max(x.backoff, x.cfg.ReconnectMin/2)
-		x.traceEvent("connect failed: %v", err)
-		return x.closedErr(fmt.Errorf("connect to %s: %w", x.cfg.Addr, err))
+		return nil, err
 	}
 	x.seedXIDs(c.LocalAddr())
-	x.backoff, x.lastErr = 0, nil
-	x.stats.connectCount.Add(1)
-	x.stats.connectTime.Add(uint64(x.s.Now().Sub(start)))
 	x.traceEvent("connected to %s from %s", x.cfg.Addr, c.LocalAddr())
-	e := newEP(x, c)
-	x.ep.Store(e)
-	if x.closed.Load() {
-		e.disconnect(clnt.ErrClosed)
-		return clnt.ErrClosed
-	}
-	return nil
+	return newEP(x, c), nil
 }
 
-// setStop keeps what ends the attempt to connect that runs.
-func (x *Xprt) setStop(f context.CancelFunc) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.stop = f
+// seedXIDs gives every slot a random generation to start with, once.
+func (x *Xprt) seedXIDs(local string) {
+	if x.seeded {
+		return
+	}
+	x.seeded = true
+	rng := clnt.XIDs(x.s, "xprttcp xid "+local)
+	for i := range x.reqs {
+		x.reqs[i].xid += rng.Uint32() << x.xidBits
+	}
+}
+
+// checkCalls ends the connection if a call had no reply for Config.Timeout.
+func (x *Xprt) checkCalls(now uint32) (busy bool) {
+	var late *ep
+	for i := range x.reqs {
+		q := &x.reqs[i]
+		q.mu.Lock()
+		waits := q.state != idle && q.state != lost && !q.got
+		e := q.ep
+		q.mu.Unlock()
+		if !waits {
+			continue
+		}
+		busy = true
+		if clnt.Late(now, q.tick.Load()) && e == x.link.Load() {
+			q.timedOut.Store(true)
+			x.stats.timeouts.Add(1)
+			late = e
+		}
+	}
+	if late != nil {
+		late.Disconnect(clnt.ErrTimedOut)
+	}
+	return busy && !x.link.Closed()
 }

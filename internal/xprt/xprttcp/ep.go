@@ -47,14 +47,18 @@ const (
 	writer       // what is queued
 )
 
-// newEP takes a connection over and starts its tasks.
+// newEP takes a connection over.
 func newEP(x *Xprt, c stream.Conn) *ep {
 	e := &ep{x: x, c: c, rd: stream.NewReader(x.received(c), readBuffer, maxRecord, 0)}
 	e.wake.Init(x.s, "a call to write")
 	e.tasks = x.s.NewGroup("the tasks of the connection to " + x.cfg.Addr)
-	e.tasks.Go("xprttcp reader "+c.LocalAddr(), e.read)
-	e.tasks.Go("xprttcp writer "+c.LocalAddr(), e.write)
 	return e
+}
+
+// Start starts its tasks.
+func (e *ep) Start() {
+	e.tasks.Go("xprttcp reader "+e.c.LocalAddr(), e.read)
+	e.tasks.Go("xprttcp writer "+e.c.LocalAddr(), e.write)
 }
 
 // send writes q, or sees to it that it is written. A caller that may give up does not write itself.
@@ -107,7 +111,7 @@ func (e *ep) write() {
 		if e.take() {
 			e.writeBatch()
 		} else if err := e.wake.Wait(context.Background()); err != nil {
-			e.disconnect(err)
+			e.Disconnect(err)
 		}
 	}
 }
@@ -152,7 +156,7 @@ func (e *ep) writeBatch() {
 	}
 	e.bufs = e.iov
 	if err := e.c.Write(&e.bufs); err != nil {
-		e.disconnect(err)
+		e.Disconnect(err)
 	} else {
 		e.x.stats.bytesSent.Add(uint64(size))
 	}
@@ -163,8 +167,14 @@ func (e *ep) writeBatch() {
 	}
 }
 
-// disconnect ends the connection once: no more calls start, and those in flight are told. It never waits.
-func (e *ep) disconnect(cause error) {
+// Dead says that no more calls can be sent.
+func (e *ep) Dead() bool { return e.dead.Load() }
+
+// Proven says that a valid reply has come.
+func (e *ep) Proven() bool { return e.valid.Load() }
+
+// Disconnect ends the connection once: no more calls start, and those in flight are told. It never waits.
+func (e *ep) Disconnect(cause error) {
 	if e.once.Swap(true) {
 		return
 	}
@@ -180,8 +190,8 @@ func (e *ep) disconnect(cause error) {
 	e.wake.Wake()
 }
 
-// teardown ends the connection and its tasks.
-func (e *ep) teardown() error {
-	e.disconnect(errDisconnected)
+// Teardown ends the connection and its tasks.
+func (e *ep) Teardown() error {
+	e.Disconnect(errDisconnected)
 	return e.tasks.Wait(sched.Cleanup)
 }

@@ -12,7 +12,7 @@ import (
 func (e *ep) read() {
 	for {
 		if err := e.next(); err != nil {
-			e.disconnect(err)
+			e.Disconnect(err)
 			return
 		}
 	}

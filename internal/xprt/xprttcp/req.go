@@ -84,8 +84,11 @@ func (q *Req) Do(ctx context.Context) error {
 	if len(q.Data) > maxData || len(q.Sink) > maxData {
 		return fmt.Errorf("%w: data of %d bytes, at most %d", clnt.ErrMarshal, max(len(q.Data), len(q.Sink)), maxData)
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for {
-		e, err := x.ready(ctx)
+		e, err := x.link.Ready(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,9 +97,9 @@ func (q *Req) Do(ctx context.Context) error {
 			return nil
 		}
 		if !errors.Is(err, errLost) {
-			return x.closedErr(err)
+			return x.link.Err(err)
 		}
-		if x.closed.Load() {
+		if x.link.Closed() {
 			return clnt.ErrClosed
 		}
 		x.stats.retransmissions.Add(1)
@@ -111,7 +114,7 @@ func (q *Req) Do(ctx context.Context) error {
 
 // transmit queues or writes the call.
 func (q *Req) transmit(ctx context.Context, e *ep) {
-	q.tick.Store(q.x.timer.start())
+	q.tick.Store(q.x.timer.Start())
 	q.SentAt = q.x.s.Now()
 	q.Trans++
 	q.mu.Lock()
@@ -202,7 +205,7 @@ func (q *Req) giveUp(e *ep, err error) error {
 			cancel()
 			continue
 		}
-		e.disconnect(errCancelled)
+		e.Disconnect(errCancelled)
 		if q.w.Wait(sched.Cleanup) != nil { // the scheduler has ended; reader and writer notice by their connection
 			runtime.Gosched()
 		}
@@ -288,7 +291,7 @@ func (q *Req) claim(e *ep, xid uint32) bool {
 		q.state = idle
 	case departed:
 		q.state = idle
-		q.x.freeSlot(q)
+		q.x.slots.Give(q.slot)
 	}
 	return false
 }
@@ -322,6 +325,6 @@ func (q *Req) connectionLost(e *ep) {
 		q.state = idle
 	case departed:
 		q.state = idle
-		q.x.freeSlot(q)
+		q.x.slots.Give(q.slot)
 	}
 }

@@ -126,8 +126,7 @@ func newXprt(t *testing.T, p *peer, change ...func(*Config)) *Xprt {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, x.Close())
-		assert.Equal(t, len(x.reqs), x.slotSem.Free(), "slots")
-		assert.Len(t, x.free, len(x.reqs))
+		assert.Equal(t, len(x.reqs), x.slots.Free(), "slots")
 		assert.NoError(t, s.Close())
 	})
 	require.NoError(t, x.Connect(bg))

@@ -10,7 +10,7 @@ import (
 
 // counters are those that several tasks write, or that are rare.
 type counters struct {
-	bindCount, connectCount, connectTime      atomic.Uint64
+	bindCount                                 atomic.Uint64
 	bklogU, sendingU, badXIDs, bcall          atomic.Uint64
 	recvs, badReply, bytesRecv, bytesSent     atomic.Uint64
 	timeouts, retransmissions, cancels, fixup atomic.Uint64
@@ -42,10 +42,11 @@ func (x *Xprt) Counters() []verbs.Counter {
 		writes += c.writeBytes.Load()
 	}
 	s := &x.stats
+	connects, connecting := x.link.Connects()
 	return []verbs.Counter{
 		{Name: "bind_count", Value: s.bindCount.Load()},
-		{Name: "connect_count", Value: s.connectCount.Load()},
-		{Name: "connect_time", Value: s.connectTime.Load() / uint64(sched.Second)},
+		{Name: "connect_count", Value: connects},
+		{Name: "connect_time", Value: uint64(connecting / sched.Second)},
 		{Name: "sends", Value: sends},
 		{Name: "recvs", Value: s.recvs.Load()},
 		{Name: "bad_xids", Value: s.badXIDs.Load()},
