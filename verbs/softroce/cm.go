@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -82,13 +83,15 @@ type cmMessage struct{ f func() }
 
 func (m *cmMessage) Fire() { m.f() }
 
-// after lets f run when a message from one device has reached another.
-func (n *Network) after(from, to *Device, f func()) {
-	if n.cfg.Link == nil || from == to {
+// after lets f run when a message from one device, held up for so long before the wire, has reached another.
+func (n *Network) after(from, to *Device, held time.Duration, f func()) {
+	if n.cfg.Link != nil && from != to {
+		held += n.cfg.Link.Delay
+	} else if held <= 0 {
 		f()
 		return
 	}
-	n.s.At(n.s.Now().Add(sched.FromStd(n.cfg.Link.Delay)), &cmMessage{f})
+	n.s.At(n.s.Now().Add(sched.FromStd(held)), &cmMessage{f})
 }
 
 // newID makes an ID that gets the device's removal. The table's lock is held.
@@ -325,7 +328,9 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 	p.PrivateData = slices.Clone(p.PrivateData)
 	t.mu.Unlock()
 	n := id.dev.net
-	n.after(id.dev, id.remote, func() { n.request(id, p) })
+	n.cmSend(cmREQ, id.dev, id.remote, func() { n.request(id, p) }, func() {
+		id.answered(nil, verbs.ConnParam{}, fmt.Errorf("no answer to %d requests: %w", cmRetries+1, verbs.ErrUnreachable))
+	})
 	err := id.waiter.Wait(ctx)
 	t.mu.Lock()
 	if err == nil {
@@ -340,7 +345,7 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 		id.peer = nil
 		t.mu.Unlock()
 		if peer != nil {
-			n.after(id.dev, id.remote, peer.abandoned)
+			n.cmSend(cmREJ, id.dev, id.remote, peer.abandoned, nil)
 		}
 		var rej *verbs.RejectError
 		if errors.As(err, &rej) {
@@ -352,7 +357,7 @@ func (id *cmID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam
 	q := id.qp
 	t.mu.Unlock()
 	q.kick()
-	n.after(id.dev, id.remote, peer.established)
+	n.cmSend(cmRTU, id.dev, id.remote, peer.established, peer.abandoned)
 	return rep, nil
 }
 
@@ -391,12 +396,12 @@ func (q *qp) connect(a verbs.QPAttr, peer *qp) error {
 func (n *Network) request(from *cmID, p verbs.ConnParam) {
 	t := &n.cm
 	refuse := func(reason string) {
-		n.after(from.remote, from.dev, func() { from.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: reason}) })
+		n.cmSend(cmREJ, from.remote, from.dev, func() { from.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: reason}) }, nil)
 	}
 	t.mu.Lock()
-	if from.state != idConnecting {
+	if from.state != idConnecting || from.peer != nil {
 		t.mu.Unlock()
-		return // it gave up
+		return // it gave up, or this is a duplicate
 	}
 	l := t.listeners[from.target]
 	if l == nil || l.waiting >= l.backlog {
@@ -499,7 +504,7 @@ func (id *cmID) Accept(ctx context.Context, p verbs.ConnParam) error {
 	}
 	q.kick()
 	n := id.dev.net
-	n.after(id.dev, id.remote, func() { peer.answered(id, rep, nil) })
+	n.cmSend(cmREP, id.dev, id.remote, func() { peer.answered(id, rep, nil) }, id.abandoned)
 	err = id.waiter.Wait(ctx)
 	t.mu.Lock()
 	if err == nil {
@@ -509,10 +514,10 @@ func (id *cmID) Accept(ctx context.Context, p verbs.ConnParam) error {
 		id.state = idEnded
 		t.mu.Unlock()
 		q.fail()
-		n.after(id.dev, id.remote, func() {
+		n.cmSend(cmREJ, id.dev, id.remote, func() {
 			peer.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: "timeout"})
 			peer.peerLeft()
-		})
+		}, nil)
 		return fmt.Errorf("softroce: accept from %s: %w", id.peerAdr, err)
 	}
 	t.mu.Unlock()
@@ -560,9 +565,9 @@ func (id *cmID) refuse(private []byte, reason string) {
 	if peer == nil {
 		return
 	}
-	id.dev.net.after(id.dev, id.remote, func() {
+	id.dev.net.cmSend(cmREJ, id.dev, id.remote, func() {
 		peer.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: reason, PrivateData: private})
-	})
+	}, nil)
 }
 
 // Negotiated implements verbs.ID.
@@ -584,7 +589,7 @@ func (id *cmID) Disconnect() error {
 	}
 	id.disconnected()
 	if peer != nil {
-		id.dev.net.after(id.dev, id.remote, peer.peerLeft)
+		id.dev.net.cmSend(cmDREQ, id.dev, id.remote, peer.peerLeft, nil)
 	}
 	return nil
 }
@@ -656,7 +661,7 @@ func (t *cmTable) deviceRemoved(d *Device) {
 		case idConnected:
 			id.disconnected()
 			if peer != nil {
-				d.net.after(d, peer.dev, peer.peerLeft)
+				d.net.cmSend(cmDREQ, d, peer.dev, peer.peerLeft, nil)
 			}
 		}
 	}
@@ -702,19 +707,19 @@ func (id *cmID) Close() error {
 	case idConnecting:
 		id.waiter.Wake()
 		if peer != nil {
-			n.after(id.dev, id.remote, peer.abandoned)
+			n.cmSend(cmREJ, id.dev, id.remote, peer.abandoned, nil)
 		}
 	case idAccepting:
 		id.waiter.Wake() // Accept tells the peer
 	case idRequested:
 		if peer != nil {
-			n.after(id.dev, id.remote, func() {
+			n.cmSend(cmREJ, id.dev, id.remote, func() {
 				peer.answered(nil, verbs.ConnParam{}, &verbs.RejectError{Reason: "consumer defined"})
-			})
+			}, nil)
 		}
 	case idConnected:
 		if peer != nil {
-			n.after(id.dev, id.remote, peer.peerLeft)
+			n.cmSend(cmDREQ, id.dev, id.remote, peer.peerLeft, nil)
 		}
 	}
 	id.calls.close()

@@ -140,6 +140,14 @@ func (d *Device) Remove() {
 	d.net.cm.deviceRemoved(d)
 }
 
+// Plug brings a removed device back. It still knows protection domains and memory that it knew before; of connections,
+// queue pairs and listeners nothing works any more.
+func (d *Device) Plug() {
+	d.mu.Lock()
+	d.removed = false
+	d.mu.Unlock()
+}
+
 // Close implements verbs.Device.
 func (d *Device) Close() error {
 	r := d.Resources()

@@ -23,6 +23,9 @@ type NetConfig struct {
 	// Tap, if not nil, decides on each packet that is sent. It must not wait nor use the network. Live, it
 	// may be called by several goroutines at once.
 	Tap func(PacketInfo) Fate
+	// CMTap, if not nil, decides likewise on each message of connection management: its kind is one of CMKinds, and it
+	// has no PSN. A lost one is sent again after 4.3 s, 15 times at most.
+	CMTap func(PacketInfo) Fate
 }
 
 // Network joins the devices of one process. Its owner closes it after its devices.
