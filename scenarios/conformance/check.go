@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"sync"
 )
 
 // Who is the end of a connection that a rule binds.
@@ -39,6 +40,7 @@ func (k *check) who() Who {
 // run is what all checks have: a context, and a list of what was found wrong.
 type run struct {
 	ctx     context.Context
+	mu      sync.Mutex
 	fails   []string
 	skipped string
 }
@@ -48,6 +50,8 @@ type stopped struct{}
 
 // wrong notes a broken rule.
 func (r *run) wrong(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.fails = append(r.fails, fmt.Sprintf(format, args...))
 }
 
@@ -92,7 +96,7 @@ func (r *run) guard(f func()) {
 
 // findings lists what was found wrong, the first few.
 func (r *run) findings() []string {
-	const most = 5
+	const most = 16
 	l := r.fails
 	if len(l) > most {
 		l = append(l[:most:most], fmt.Sprintf("and %d more", len(l)-most))

@@ -28,7 +28,7 @@ func fewSGEs(r *requesterRun) {
 	for _, off := range []int{0, 1, 4095, 4097, 9999} {
 		for _, n := range []int{1, 4095, 8193, 20001, 57344} {
 			buf := make([]byte, n)
-			got, _, err := r.m.Read(r.ctx, fh, uint64(off), buf)
+			got, _, err := r.m.Read(r.ctx, fh.fh, uint64(off), buf)
 			r.noErr(err, "READ")
 			r.want(bytes.Equal(data[off:off+got], buf[:got]) && got > 0, "READ of %d at %d: other data", n, off)
 		}
@@ -46,11 +46,11 @@ func dataComesInline(r *requesterRun) {
 			for i := range h.Writes.Chunk(0) {
 				h.Writes.Chunk(0)[i].Length = 0
 			}
-			res := nfs3.ReadRes{Status: nfs3.NFS3_OK, Count: uint32(n), Data: data[:n]}
+			res := nfs3.ReadRes{Status: nfs3.NFS3_OK, Count: uint32(n), EOF: true, Data: data[:n]}
 			o.replace = message(h, nfs3.AppendReadRes(rpc.AppendReplySuccess(nil, h.XID), &res))
 		})
 		buf := make([]byte, 8192)
-		got, _, err := r.m.Read(r.ctx, fh, 0, buf)
+		got, err := r.readFile(fh, buf)
 		r.noErr(err, "READ")
 		r.want(got == n && bytes.Equal(data[:n], buf[:got]), "a READ that is answered inline with %d bytes gives %d, or others", n, got)
 	}
@@ -71,9 +71,9 @@ func errorsEndCalls(r *requesterRun) {
 				})
 				var err error
 				if write {
-					_, err = r.m.Write(r.ctx, fh, 0, data, nfsclient.FILE_SYNC)
+					_, err = r.m.Write(r.ctx, fh.fh, 0, data, nfsclient.FILE_SYNC)
 				} else {
-					_, _, err = r.m.Read(r.ctx, fh, 0, make([]byte, 9000))
+					_, err = r.readFile(fh, make([]byte, 9000))
 				}
 				var e *nfsclient.RDMAError
 				r.want(errors.As(err, &e) && e.Code == code, "%v with %d bytes behind it ends a call with %v", code, pad, err)
@@ -85,7 +85,7 @@ func errorsEndCalls(r *requesterRun) {
 
 // load is calls at the same time: each writes a part of a file of its own, and reads it back.
 func (r *requesterRun) load(calls, rounds, size int) *sched.Group {
-	files := make([]nfsclient.FH, calls)
+	files := make([]checked, calls)
 	for i := range files {
 		files[i] = r.file(fmt.Sprintf("load%d", i), nil)
 	}
@@ -95,11 +95,11 @@ func (r *requesterRun) load(calls, rounds, size int) *sched.Group {
 			buf := make([]byte, size)
 			for k := range rounds {
 				data := pattern(size, byte(i+31*k))
-				w, err := r.m.Write(r.ctx, files[i], 0, data, nfsclient.FILE_SYNC)
-				if !r.want(err == nil && w.Count == size, "WRITE: %d bytes of %d, %v", w.Count, size, err) {
+				w, err := r.writeFile(files[i], data)
+				if !r.want(err == nil && w == size, "WRITE: %d bytes of %d, %v", w, size, err) {
 					return
 				}
-				n, _, err := r.m.Read(r.ctx, files[i], 0, buf)
+				n, err := r.readFile(files[i], buf)
 				if !r.want(err == nil && bytes.Equal(data, buf[:n]), "READ of what was written: %d bytes, %v", n, err) {
 					return
 				}
@@ -242,10 +242,10 @@ func exactWrites(r *requesterRun) {
 	for n := 1; n < 9000; n = max(n+1, n*8/7) {
 		fh := r.file(fmt.Sprintf("x%d", n), nil)
 		at := n % 7
-		w, err := r.m.Write(r.ctx, fh, 3, all[at:at+n], nfsclient.FILE_SYNC)
+		w, err := r.m.Write(r.ctx, fh.fh, 3, all[at:at+n], nfsclient.FILE_SYNC)
 		r.noErr(err, "WRITE")
 		r.want(w.Count == n, "%d of %d bytes written", w.Count, n)
-		got, eof, err := r.m.Read(r.ctx, fh, 0, buf)
+		got, eof, err := r.m.Read(r.ctx, fh.fh, 0, buf)
 		r.noErr(err, "READ")
 		want := append(make([]byte, 3), all[at:at+n]...)
 		r.want(eof && bytes.Equal(want, buf[:got]), "after a WRITE of %d bytes at 3 the file has %d bytes, or others", n, got)
@@ -283,7 +283,7 @@ func exactResend(r *requesterRun) {
 		data := pattern(n, byte(n))
 		r.tap.forget()
 		r.once(func(o *outgoing) { o.swallow = true })
-		w, err := r.m.Write(r.ctx, fh, 0, data, nfsclient.FILE_SYNC)
+		w, err := r.m.Write(r.ctx, fh.fh, 0, data, nfsclient.FILE_SYNC)
 		r.noErr(err, "WRITE")
 		r.want(w.Count == n, "%d of %d bytes written", w.Count, n)
 		r.wantConnections(i+2, "a lost reply")
@@ -294,7 +294,7 @@ func exactResend(r *requesterRun) {
 			r.want(rpcrdma.ReadChunkLen(l[0].h.Reads) == rpcrdma.ReadChunkLen(l[1].h.Reads), "the second has a chunk of another length")
 		}
 		buf := make([]byte, n)
-		got, _, err := r.m.Read(r.ctx, fh, 0, buf)
+		got, err := r.readFile(fh, buf)
 		r.noErr(err, "READ")
 		r.want(got == n && bytes.Equal(data, buf), "other data after a WRITE of %d bytes was sent again", n)
 	}

@@ -20,7 +20,7 @@ import (
 	"example.org/nfsrdma/verbs/softroce"
 )
 
-// requesterRun is a check of the embedded client: its server's device and its own are tapped.
+// requesterRun is a check of the embedded client: its server's device and its own are tapped. Of another client only the server's is.
 type requesterRun struct {
 	run
 	seed  uint64
@@ -30,6 +30,9 @@ type requesterRun struct {
 	m     *nfsclient.Mount
 	base  context.Context
 	close []func()
+
+	client *ClientTarget // nil: ours
+	mnt    *mount        // of the other client
 }
 
 // fabricConfig is what a requester's check runs on; zero fields are defaults.
@@ -45,6 +48,10 @@ type fabricConfig struct {
 // start mounts. It begins the check anew if it has begun.
 func (r *requesterRun) start(c fabricConfig) {
 	r.end()
+	if r.client != nil {
+		r.startMounted(c)
+		return
+	}
 	r.s = sched.NewVirtual(r.seed)
 	var cancel context.CancelFunc
 	r.ctx, cancel = r.s.WithTimeout(r.base, checkTime)
@@ -92,6 +99,9 @@ func (r *requesterRun) end() {
 		r.want(r.m.Close() == nil, "the client does not close")
 		r.m = nil
 	}
+	if r.mnt != nil {
+		r.endMounted()
+	}
 	for i := len(r.close) - 1; i >= 0; i-- {
 		r.close[i]()
 	}
@@ -99,7 +109,11 @@ func (r *requesterRun) end() {
 }
 
 // file makes a file with data in it.
-func (r *requesterRun) file(name string, data []byte) nfsclient.FH {
+func (r *requesterRun) file(name string, data []byte) checked {
+	if r.client != nil {
+		r.put(name, data)
+		return checked{f: r.open(name), name: name}
+	}
 	c, err := r.m.Create(r.ctx, r.m.Root(), name, nfsclient.CreateHow{Mode: nfsclient.UNCHECKED, Attr: nfsclient.Sattr{SetMode: true, Mode: 0o644}})
 	r.noErr(err, "CREATE")
 	for at := 0; at < len(data); {
@@ -108,13 +122,13 @@ func (r *requesterRun) file(name string, data []byte) nfsclient.FH {
 		r.noErr(err, "WRITE")
 		at += w.Count
 	}
-	return c.FH
+	return checked{fh: c.FH, name: name}
 }
 
 // read reads and compares.
-func (r *requesterRun) read(fh nfsclient.FH, n int, want []byte) {
+func (r *requesterRun) read(f checked, n int, want []byte) {
 	buf := make([]byte, n)
-	got, _, err := r.m.Read(r.ctx, fh, 0, buf)
+	got, err := r.readFile(f, buf)
 	r.noErr(err, "READ")
 	r.want(bytes.Equal(want[:min(n, len(want))], buf[:got]), "READ of %d bytes gives other data", n)
 }
@@ -152,7 +166,7 @@ func (r *requesterRun) session() {
 		n = min(n, m.RSize(), m.WSize())
 		data := pattern(n, byte(i))
 		fh := r.file(fmt.Sprintf("f%d", i), data)
-		_, err := m.Commit(ctx, fh, 0, 0)
+		_, err := m.Commit(ctx, fh.fh, 0, 0)
 		ok(err)
 		r.read(fh, max(n, 1), data)
 		r.read(fh, min(n+700, m.RSize()), data)
@@ -200,8 +214,14 @@ type callMsg struct {
 
 // calls decodes what the client sent; a long call has no arguments here.
 func (r *requesterRun) calls() []callMsg {
+	l := r.decoded(r.tap.sentBy(client))
+	r.must(len(l) > 0, "no call was seen")
+	return l
+}
+
+func (r *requesterRun) decoded(msgs []sent) []callMsg {
 	var l []callMsg
-	for _, m := range r.tap.sentBy(client) {
+	for _, m := range msgs {
 		if !r.want(m.ok, "a header that does not parse: %x", m.bytes[:min(len(m.bytes), 64)]) {
 			continue
 		}
@@ -215,12 +235,15 @@ func (r *requesterRun) calls() []callMsg {
 		}
 		l = append(l, c)
 	}
-	r.must(len(l) > 0, "no call was seen")
 	return l
 }
 
 // eachCall looks at the calls of a session.
 func (r *requesterRun) eachCall(c fabricConfig, f func(*callMsg)) {
+	if r.client != nil {
+		r.eachMounted(c, f)
+		return
+	}
 	r.start(c)
 	r.session()
 	l := r.calls()

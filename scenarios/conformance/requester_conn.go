@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/nfsclient"
@@ -71,7 +72,7 @@ func receivesForAllReplies(r *requesterRun) {
 func oneCreditAtFirst(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{Credits: 16}})
 	r.tap.forget()
-	r.m.Disconnect()
+	r.disconnect()
 	r.manyNulls(16)
 	firsts := 0
 	r.outstanding(func(m *sent, calls, granted int) {
@@ -95,9 +96,12 @@ func (r *requesterRun) wantMessages(n int) {
 
 // inlineWrites writes what just goes inline at each threshold.
 func (r *requesterRun) inlineWrites(name string) {
-	fh := r.file(name, nil)
+	f := r.file(name, nil)
 	for n := 700; n < 8200; n += 20 {
-		_, err := r.m.Write(r.ctx, fh, 0, make([]byte, n), nfsclient.UNSTABLE)
+		if below := 1024<<bits.Len(uint(n-1)>>10) - n; r.client != nil && below > 300 {
+			continue // a slow machine: only what is near to 1024, 2048, 4096, 8192
+		}
+		_, err := r.writeFile(f, make([]byte, n))
 		r.noErr(err, "WRITE")
 	}
 }
@@ -142,8 +146,8 @@ func requesterPrivateData(r *requesterRun) {
 	r.want(binary.BigEndian.Uint32(b) == 0xf6ab0e18, "magic %x", b[:4])
 	r.want(b[4] == 1, "version %d", b[4])
 	r.want(b[5]&0xfe == 0, "reserved flags %#x are not zero", b[5])
-	r.m.Disconnect()
-	r.noErr(r.m.Null(r.ctx), "NULL")
+	r.disconnect()
+	r.null()
 	r.tap.forget()
 	r.inlineWrites("g")
 	r.wantMessages(2048)
@@ -190,7 +194,7 @@ func cannotFenceCloses(r *requesterRun) {
 	r.start(fabricConfig{client: nfsclient.Config{RegMode: nfsclient.AllPhysical}})
 	fh := r.file("f", pattern(9000, 1))
 	r.cancelledRead(fh, make([]byte, 9000))
-	r.noErr(r.m.Null(r.ctx), "NULL")
+	r.null()
 	l := r.tap.sentBy(client)
 	r.want(l[len(l)-1].conn == 2, "the connection stays, though the server may still write to the memory")
 }

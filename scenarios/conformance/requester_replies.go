@@ -14,8 +14,12 @@ import (
 	"example.org/nfsrdma/verbs"
 )
 
-// once hooks the next reply of the server.
+// once hooks the next reply of the server. Another client is only sure to send a READ: it is the next reply to that.
 func (r *requesterRun) once(f func(*outgoing)) {
+	if r.client != nil {
+		r.onceOf(nfs3.READ, f)
+		return
+	}
 	done := false
 	r.tap.hook(func(o *outgoing) {
 		if !done {
@@ -116,7 +120,7 @@ func badReplyEndsCall(r *requesterRun) {
 	for i := range badReplies {
 		b := &badReplies[i]
 		r.once(b.apply)
-		n, _, err := r.m.Read(r.ctx, fh, 0, make([]byte, 9000))
+		n, err := r.readFile(fh, make([]byte, 9000))
 		var re *nfsclient.RDMAError
 		r.want(errors.Is(err, nfsclient.ErrBadReply) || errors.As(err, &re), "a reply with %s ends READ with %d bytes, %v", b.what, n, err)
 		r.read(fh, 9000, want)
@@ -171,7 +175,7 @@ func noRetransmission(r *requesterRun) {
 			h.SetError(rpcrdma.ERR_CHUNK)
 			o.replace = rpcrdma.AppendHeader(nil, h)
 		})
-		n, _, err := r.m.Read(r.ctx, fh, 0, make([]byte, 9000))
+		n, err := r.readFile(fh, make([]byte, 9000))
 		r.want(err != nil && n == 0, "garbage %t: READ gives %d bytes, %v", garbage, n, err)
 		r.noErr(r.s.Sleep(r.ctx, 2*10*1e12), "sleep")
 		r.want(len(r.calls()) == 1, "garbage %t: %d calls were sent", garbage, len(r.calls()))
@@ -192,7 +196,8 @@ func (r *requesterRun) before(calls int, msgs func(xid uint32) [][]byte) {
 	for _, m := range r.tap.sentBy(client) {
 		r.want(m.conn == 1, "the connection was lost")
 	}
-	r.want(len(r.calls()) == calls, "%d calls of %d were sent", len(r.calls()), calls)
+	n := len(r.callsOf(nfs3.READ))
+	r.want(n == calls, "%d calls of %d were sent", n, calls)
 }
 
 func requesterDropsShort(r *requesterRun) {
@@ -260,7 +265,7 @@ func (r *requesterRun) lateWrite(s rpcrdma.Segment) {
 	r.once(func(o *outgoing) {
 		o.before = []verbs.SendWR{{Op: verbs.OpRDMAWrite, RKey: s.Handle, RemoteAddr: s.Offset, SGEs: o.wr.SGEs[:1]}}
 	})
-	r.noErr(r.m.Null(r.ctx), "NULL")
+	r.null()
 	r.want(len(r.tap.conns) == 2, "a write to memory that was taken back does not end the connection")
 }
 
@@ -275,7 +280,7 @@ func fencedAfterReply(r *requesterRun) {
 			fh := r.file("f", want)
 			r.tap.forget()
 			buf := make([]byte, 9000)
-			_, _, err := r.m.Read(r.ctx, fh, 0, buf)
+			_, err := r.readFile(fh, buf)
 			r.noErr(err, "READ")
 			segs := segments(&r.calls()[0].h)
 			r.must(len(segs) > 0, "a READ of 9000 bytes has no chunk")
@@ -286,11 +291,11 @@ func fencedAfterReply(r *requesterRun) {
 }
 
 // cancelledRead makes a READ whose reply does not come, and gives it up.
-func (r *requesterRun) cancelledRead(fh nfs3.FH, buf []byte) {
+func (r *requesterRun) cancelledRead(fh checked, buf []byte) {
 	r.tap.forget()
 	r.once(func(o *outgoing) { o.swallow = true })
 	r.withContext(time.Second, func(ctx context.Context) {
-		_, _, err := r.m.Read(ctx, fh, 0, buf)
+		_, _, err := r.m.Read(ctx, fh.fh, 0, buf)
 		r.want(errors.Is(err, context.DeadlineExceeded), "a READ that is given up: %v", err)
 	})
 	r.tap.hook(nil)

@@ -53,6 +53,9 @@ type wiretap struct {
 	failSend  func(m *sent) error                           // a post that fails
 	failRecv  func(conn int) error                          // likewise, of the client's receives
 	onConnect func(conn int, event func(verbs.CMEventType)) // before the client's request goes out
+
+	receives bool              // the client has no tap
+	qps      map[uint32]*tapQP // of the server, by number, if so
 }
 
 type region struct {
@@ -227,6 +230,7 @@ func (i *tapID) CreateQP(pd verbs.PD, init verbs.QPInit) (verbs.QP, error) {
 	if i.d.s == server {
 		init.MaxSendWR += 512 // for what a hook adds
 	}
+	init.SendCQ, init.RecvCQ = untapped(init.SendCQ), untapped(init.RecvCQ)
 	q, err := i.ID.CreateQP(pd.(*tapPD).PD, init)
 	if err != nil {
 		return nil, err
@@ -234,12 +238,23 @@ func (i *tapID) CreateQP(pd verbs.PD, init verbs.QPInit) (verbs.QP, error) {
 	t := i.d.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i.d.s == client {
+	switch {
+	case i.d.s == client:
 		t.conns = append(t.conns, verbs.ConnParam{})
 		t.recvs = 0
+	case t.receives:
+		t.conns = append(t.conns, i.ID.Request())
 	}
 	i.n = len(t.conns)
-	return &tapQP{QP: q, t: t, s: i.d.s, pd: pd.(*tapPD), n: i.n}, nil
+	tq := &tapQP{QP: q, t: t, s: i.d.s, pd: pd.(*tapPD), n: i.n}
+	if t.receives {
+		tq.bufs = map[uint64]verbs.SGE{}
+		if t.qps == nil {
+			t.qps = map[uint32]*tapQP{}
+		}
+		t.qps[q.Num()] = tq
+	}
+	return tq, nil
 }
 
 func (i *tapID) Connect(ctx context.Context, p verbs.ConnParam) (verbs.ConnParam, error) {
@@ -268,9 +283,14 @@ type tapQP struct {
 	s  side
 	pd *tapPD
 	n  int
+
+	bufs map[uint64]verbs.SGE // of receives, by their IDs, if the client has no tap
 }
 
 func (q *tapQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if q.bufs != nil {
+		q.t.posts(q, wrs)
+	}
 	if q.s == client {
 		q.t.mu.Lock()
 		var err error
@@ -361,12 +381,17 @@ func (m *sent) decode() {
 func (t *wiretap) gather(w *verbs.SendWR) []byte {
 	out := append([]byte{}, w.Data...)
 	for _, s := range w.SGEs {
-		for i := len(t.regs) - 1; i >= 0; i-- {
-			r := &t.regs[i]
-			if s.Addr >= r.addr && s.Addr+uint64(s.Length) <= r.addr+uint64(len(r.bytes)) {
-				out = append(out, r.bytes[s.Addr-r.addr:][:s.Length]...)
-				break
-			}
+		out = t.copyOf(out, s)
+	}
+	return out
+}
+
+// copyOf appends what is where s says.
+func (t *wiretap) copyOf(out []byte, s verbs.SGE) []byte {
+	for i := len(t.regs) - 1; i >= 0; i-- {
+		r := &t.regs[i]
+		if s.Addr >= r.addr && s.Addr+uint64(s.Length) <= r.addr+uint64(len(r.bytes)) {
+			return append(out, r.bytes[s.Addr-r.addr:][:s.Length]...)
 		}
 	}
 	return out
