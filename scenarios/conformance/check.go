@@ -96,7 +96,7 @@ func (r *run) guard(f func()) {
 
 // findings lists what was found wrong, the first few.
 func (r *run) findings() []string {
-	const most = 16
+	const most = 5
 	l := r.fails
 	if len(l) > most {
 		l = append(l[:most:most], fmt.Sprintf("and %d more", len(l)-most))

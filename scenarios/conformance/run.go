@@ -15,7 +15,6 @@ type Verdict string
 // The verdicts.
 const (
 	Proved  Verdict = "proved"  // all its checks hold
-	Differ  Verdict = "differs" // all that its checks found is known of this server, with a reason
 	InPart  Verdict = "in part" // all its checks hold, and a part of it has none
 	Failed  Verdict = "failed"  // a check found a broken rule
 	NotYet  Verdict = "not yet" // it has no check
@@ -26,9 +25,8 @@ const (
 type CheckResult struct {
 	Test     string // "C14/WriteChunkComesBackWhole"
 	Who      Who
-	Findings []string  `json:",omitempty"` // what it found wrong; none if the rule holds
-	Differs  []Differs `json:",omitempty"` // what it found that is known of this server
-	Skipped  string    `json:",omitempty"` // why all of it could not be made here
+	Findings []string `json:",omitempty"` // what it found wrong; none if the rule holds
+	Skipped  string   `json:",omitempty"` // why all of it could not be made here
 }
 
 // RowResult is a row with its verdict.
@@ -76,7 +74,6 @@ func Run(ctx context.Context, o Options) ([]RowResult, error) {
 		if len(row.checks) == 0 {
 			res.Verdict = NotYet
 		}
-		left := row.NotYet != "" // a part of it has no check here
 		for j := range row.checks {
 			k := &row.checks[j]
 			if o.Target != nil && (k.responder == nil || k.live) || o.Client != nil && k.requester == nil {
@@ -89,20 +86,17 @@ func Run(ctx context.Context, o Options) ([]RowResult, error) {
 			if o.Client != nil {
 				c.Findings, c.Skipped = mountedChecks[k.name].run(ctx, o.Client)
 			} else {
-				k.run(ctx, &o, &c)
+				c.Findings, c.Skipped = k.run(ctx, o.Target, o.Seed)
 			}
 			res.Checks = append(res.Checks, c)
 			switch {
 			case len(c.Findings) > 0:
 				res.Verdict = Failed
-			case len(c.Differs) > 0 && res.Verdict != Failed:
-				res.Verdict = Differ
 			case c.Skipped == "" && res.Verdict == NotHere:
 				res.Verdict = Proved
 			}
-			left = left || c.Skipped != ""
 		}
-		if res.Verdict == Proved && left {
+		if res.Verdict == Proved && row.NotYet != "" {
 			res.Verdict = InPart
 		}
 		out = append(out, res)
@@ -118,24 +112,40 @@ func (k *check) title() string {
 	return [...]string{"", "Requester", "Responder"}[k.who()] + k.name
 }
 
-// run runs the check and notes what it found wrong, and why it could not be made to its end.
-func (k *check) run(ctx context.Context, o *Options, c *CheckResult) {
+// run runs the check and gives what it found wrong, and why it could not be made to its end.
+func (k *check) run(ctx context.Context, t *Target, seed uint64) (findings []string, skipped string) {
 	if k.requester != nil {
-		r := &requesterRun{base: ctx, seed: o.Seed}
+		r := &requesterRun{base: ctx, seed: seed}
 		r.guard(func() { k.requester(r) })
 		r.guard(r.end)
-		c.Findings, c.Skipped = r.findings(), r.skipped
-		return
+		return r.findings(), r.skipped
 	}
-	r := &responderRun{run: run{ctx: ctx}, check: c.Test, known: o.Known}
+	r := &responderRun{run: run{ctx: ctx}}
 	r.guard(func() {
-		r.begin(o.Target, o.Seed)
+		r.begin(t, seed)
 		k.responder(r)
 	})
 	r.guard(r.end)
-	known, others := o.Known.split(c.Test, r.fails)
-	r.fails = others
-	c.Findings, c.Differs, c.Skipped = r.findings(), append(known, r.spared...), r.skipped
+	return r.findings(), r.skipped
+}
+
+// run runs the check once for all rows, and gives what it found wrong.
+func (k *mountedCheck) run(ctx context.Context, t *ClientTarget) (findings []string, skipped string) {
+	if k.why != "" {
+		return nil, k.why
+	}
+	if t.done == nil {
+		t.done = map[*mountedCheck]*CheckResult{}
+	}
+	c := t.done[k]
+	if c == nil {
+		r := &requesterRun{base: ctx, client: t}
+		r.guard(func() { k.f(r) })
+		r.guard(r.end)
+		c = &CheckResult{Findings: r.findings(), Skipped: r.skipped}
+		t.done[k] = c
+	}
+	return c.Findings, c.Skipped
 }
 
 // Failures counts the rows that failed.
