@@ -21,6 +21,17 @@ func (w Who) String() string { return [...]string{"", "requester", "responder", 
 // MarshalText gives the name of the end.
 func (w Who) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
+// UnmarshalText reads the name of an end.
+func (w *Who) UnmarshalText(b []byte) error {
+	for v := range Both + 1 {
+		if v.String() == string(b) {
+			*w = v
+			return nil
+		}
+	}
+	return fmt.Errorf("no end of a connection %q", b)
+}
+
 // check is a function that fails if one end breaks a rule.
 type check struct {
 	name string // in tests and reports, after the row's ID
@@ -96,7 +107,7 @@ func (r *run) guard(f func()) {
 
 // findings lists what was found wrong, the first few.
 func (r *run) findings() []string {
-	const most = 5
+	const most = 16
 	l := r.fails
 	if len(l) > most {
 		l = append(l[:most:most], fmt.Sprintf("and %d more", len(l)-most))

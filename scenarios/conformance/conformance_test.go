@@ -32,9 +32,10 @@ func eachCheck(t *testing.T, rows []Row) {
 			for j := range row.checks {
 				k := &row.checks[j]
 				t.Run(k.title(), func(t *testing.T) {
-					findings, skipped := k.run(context.Background(), nil, 1)
-					assert.Empty(t, skipped)
-					for _, f := range findings {
+					c := CheckResult{Test: row.ID + "/" + k.title()}
+					k.run(context.Background(), &Options{Seed: 1}, &c)
+					assert.Empty(t, c.Skipped)
+					for _, f := range c.Findings {
 						assert.Fail(t, f, row.Rule)
 					}
 				})

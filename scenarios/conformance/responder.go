@@ -3,8 +3,10 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
@@ -43,6 +45,12 @@ type responderRun struct {
 	names []string // to be removed
 	regs  []func() // free the peer's fast registrations
 	close []func() // last first
+
+	check  string    // its name, with the row's
+	known  *Known    // of the server, or nil
+	spared []Differs // cases that were not made, since they end the server's machine
+
+	careful bool // cases that end a known server's machine are not made, though this one is not known
 }
 
 // answerWait is how long the server may take, and how long one waits to see that no answer comes.
@@ -289,29 +297,133 @@ func (r *responderRun) null() *answer { return r.call(nfs3.NULL, nil) }
 
 // wantOK ends the check unless a holds an RPC reply with results.
 func (r *responderRun) wantOK(a *answer) {
-	r.must(a.h.Proc != rpcrdma.RDMA_ERROR, "the answer is %v", &a.h)
-	r.must(a.rpc.OK(), "the answer is %v", &a.rpc)
+	r.must(a.h.Proc != rpcrdma.RDMA_ERROR && a.rpc.OK(), "the answer is %v", a)
+}
+
+// String says what the answer is, without what differs from run to run.
+func (a *answer) String() string {
+	switch a.h.Proc {
+	case rpcrdma.RDMA_ERROR:
+		return fmt.Sprintf("%v %v", a.h.Proc, a.h.Err)
+	case rpcrdma.RDMA_MSG:
+		if a.rpc.Stat != rpc.MSG_ACCEPTED {
+			return fmt.Sprintf("%v %s", a.h.Proc, [...]string{"RPC_MISMATCH", "AUTH_ERROR"}[a.rpc.Reject&1])
+		}
+		return fmt.Sprintf("%v %v", a.h.Proc, a.rpc.Accept)
+	}
+	return a.h.Proc.String()
 }
 
 // wantErr wants an RDMA_ERROR (C30: with the call's XID).
 func (r *responderRun) wantErr(a *answer, code rpcrdma.ErrCode, what string) bool {
-	return r.want(a.h.Proc == rpcrdma.RDMA_ERROR && a.h.Err == code, "%s: want RDMA_ERROR %v, got %v %v", what, code, &a.h, rpcOf(a))
+	return r.want(a.h.Proc == rpcrdma.RDMA_ERROR && a.h.Err == code, "%s: want %v, got %v", what, code, a)
 }
 
-func rpcOf(a *answer) string {
-	if a.h.Proc == rpcrdma.RDMA_MSG {
-		return a.rpc.String()
+// wantErrChunk wants ERR_CHUNK and the connection to serve on.
+func (r *responderRun) wantErrChunk(a *answer) {
+	r.want(a.h.Proc == rpcrdma.RDMA_ERROR && a.h.Err == rpcrdma.ERR_CHUNK, "want ERR_CHUNK, got %v", a)
+	r.wantAlive()
+}
+
+// each makes one case of several: what ends it does not end the next, which then has a connection of its own.
+func (r *responderRun) each(what string, f func()) {
+	if d := r.known.crash(r.check, what); d != nil {
+		r.spared = append(r.spared, d.differs())
+		return
 	}
-	return ""
+	if d := crashOfAny(r.check, what); d != nil && r.careful {
+		r.leaveOut(what, "not sent: it would end a machine with Linux")
+		return
+	}
+	n, ended, skipped := len(r.fails), true, r.skipped
+	r.skipped = ""
+	r.guard(func() {
+		f()
+		ended = false
+	})
+	why := r.skipped
+	if r.skipped = skipped; why != "" {
+		r.leaveOut(what, why)
+	}
+	for i := range r.fails[n:] {
+		r.fails[n+i] = what + ": " + r.fails[n+i]
+	}
+	if ended {
+		r.hangUp()
+	}
+}
+
+// leaveOut notes a case that was not made, or not to its end.
+func (r *responderRun) leaveOut(what, why string) {
+	why = ": " + why
+	switch {
+	case strings.HasSuffix(r.skipped, why):
+		r.skipped = strings.TrimSuffix(r.skipped, why) + ", " + what + why
+	case r.skipped != "":
+		r.skipped += "; " + what + why
+	default:
+		r.skipped = what + why
+	}
 }
 
 // wantSilence wants no answer to a message, and the connection to serve on.
 func (r *responderRun) wantSilence(msg []byte, what string) {
 	r.send(msg)
-	a := r.null() // its XID is looked at: an answer to msg would come first
-	_ = a
-	if m, ok := r.conn().TryRecv(); ok {
-		r.wrong("%s: answered with %d bytes", what, len(m.Bytes))
+	if n, last := r.strays(); n > 0 {
+		r.wrong("%s: answered with %s", what, last)
+	}
+}
+
+// quiet is how long an answer may be overtaken by those of later calls.
+const quiet = 50 * sched.Millisecond
+
+// strays makes a call, and gives the number of other answers that come before its reply or soon after, and the last of them.
+func (r *responderRun) strays() (n int, last string) {
+	h := r.header(rpcrdma.RDMA_MSG)
+	r.send(append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...))
+	for {
+		m := r.recv()
+		if len(m.Bytes) >= rpcrdma.MinHeaderLen && binary.BigEndian.Uint32(m.Bytes) == h.XID {
+			r.wantOK(r.decode(m))
+			break
+		}
+		n, last = n+1, errorName(m.Bytes)
+	}
+	for {
+		ctx, cancel := r.t.Sched.WithTimeout(r.ctx, quiet)
+		m, err := r.peer.Recv(ctx)
+		cancel()
+		if err != nil {
+			r.must(errors.Is(err, context.DeadlineExceeded), "the connection ends behind the answer: %v", err)
+			return n, last
+		}
+		n, last = n+1, errorName(m.Bytes)
+	}
+}
+
+// errorName says what an answer is whose XID and version may be nonsense.
+func errorName(b []byte) string {
+	if len(b) < 20 || rpcrdma.Proc(binary.BigEndian.Uint32(b[12:])) != rpcrdma.RDMA_ERROR {
+		return fmt.Sprintf("%d bytes", len(b))
+	}
+	return fmt.Sprintf("%v %v", rpcrdma.RDMA_ERROR, rpcrdma.ErrCode(binary.BigEndian.Uint32(b[16:])))
+}
+
+// wantAlive wants the connection to serve on behind an answer. One that ends may answer a call yet.
+func (r *responderRun) wantAlive() {
+	for range 4 {
+		h := r.header(rpcrdma.RDMA_MSG)
+		ctx, cancel := r.t.Sched.WithTimeout(r.ctx, answerWait)
+		err := r.conn().Send(ctx, append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...))
+		cancel()
+		if err == nil {
+			_, err = r.tryAnswer()
+		}
+		if err != nil {
+			r.wrong("the connection ends behind the answer")
+			r.hangUp()
+			return
+		}
 	}
 }
 

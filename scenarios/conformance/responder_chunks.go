@@ -3,12 +3,14 @@ package conformance
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/xdr"
+	"example.org/nfsrdma/verbs"
 )
 
 func countStaysInline(r *responderRun) {
@@ -109,7 +111,7 @@ func replyChunk(r *responderRun) {
 		return r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, n))), h.Reply
 	}
 	a, segs := read(5001)
-	r.must(a.h.Proc == rpcrdma.RDMA_NOMSG, "a long reply comes as %v", &a.h)
+	r.must(a.h.Proc == rpcrdma.RDMA_NOMSG, "a long reply comes as %v", a)
 	total := rpc.SuccessLen + nfs3.ReadResHeadLen + 5004
 	segs[1].Length, segs[2].Length = uint32(total-100), 0
 	r.want(segsEqual(segs, a.h.Reply), "the Reply chunk comes back as %v, not %v", a.h.Reply, segs)
@@ -169,19 +171,20 @@ func emptyWriteChunk(r *responderRun) {
 
 func replyFitsNowhere(r *responderRun) {
 	fh := r.file(pattern(100000, 0))
-	mr := r.mem(100000, sink)
-	none := func(what string, f func(h *rpcrdma.Header)) {
-		h := r.header(rpcrdma.RDMA_MSG)
-		f(h)
-		r.wantErr(r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100000))), rpcrdma.ERR_CHUNK, what)
+	none := func(what string, f func(*rpcrdma.Header)) {
+		r.each(what, func() {
+			r.conn()
+			h := r.header(rpcrdma.RDMA_MSG)
+			f(h)
+			r.wantErrChunk(r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100000))))
+		})
 	}
 	none("no chunk for a long reply", func(*rpcrdma.Header) {})
-	none("Write chunk too short", func(h *rpcrdma.Header) { h.Writes.Add([]rpcrdma.Segment{seg(mr, 0, 99999)}) })
+	none("Write chunk too short", func(h *rpcrdma.Header) { h.Writes.Add([]rpcrdma.Segment{seg(r.mem(100000, sink), 0, 99999)}) })
 	none("Reply chunk too short", func(h *rpcrdma.Header) {
-		h.HasReply, h.Reply = true, []rpcrdma.Segment{seg(mr, 0, 100000)}
+		h.HasReply, h.Reply = true, []rpcrdma.Segment{seg(r.mem(100000, sink), 0, 100000)}
 	})
 	none("Reply chunk without segments", func(h *rpcrdma.Header) { h.HasReply = true })
-	r.null()
 }
 
 func eligibleItems(r *responderRun) {
@@ -261,7 +264,7 @@ func longCallsWithData(r *responderRun) {
 		msg := r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, n, nfs3.FILE_SYNC))
 		h.Reads = []rpcrdma.ReadSegment{{Position: uint32(len(msg)), Segment: seg(mr, 0, n)}}
 		a := r.longCall(h, msg, 4096)
-		if r.want(a.h.Proc == rpcrdma.RDMA_MSG && a.rpc.OK(), "a long WRITE with %d bytes in a Read chunk: %v %v", n, &a.h, rpcOf(a)) {
+		if r.want(a.h.Proc == rpcrdma.RDMA_MSG && a.rpc.OK(), "a long WRITE with %d bytes in a Read chunk: %v", n, a) {
 			r.wantWritten(a, n)
 			r.wantContents(fh, want, "WRITE by a long call with a Read chunk")
 		}
@@ -271,7 +274,7 @@ func longCallsWithData(r *responderRun) {
 // badReadChunks sends WRITEs whose Read chunks cannot be right: F02 and C11.
 func badReadChunks(r *responderRun) {
 	fh := r.file(nil)
-	mr := r.mem(8192, source)
+	var mr verbs.MR
 	type place struct {
 		what string
 		pos  func(n int) []rpcrdma.ReadSegment
@@ -290,70 +293,67 @@ func badReadChunks(r *responderRun) {
 			return []rpcrdma.ReadSegment{at(n, 0, 500), at(n-8, 0, 500)}
 		}},
 	} {
-		r.hangUp()
-		mr = r.mem(8192, source)
-		h := r.header(rpcrdma.RDMA_MSG)
-		msg := r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, 1000, nfs3.FILE_SYNC))
-		h.Reads = c.pos(len(msg))
-		r.send(append(rpcrdma.AppendHeader(nil, h), msg...))
-		if a, err := r.tryAnswer(); err != nil {
-			r.wrong("%s: no ERR_CHUNK: %v", c.what, err)
+		r.each(c.what, func() {
 			r.hangUp()
-		} else {
-			r.wantErr(a, rpcrdma.ERR_CHUNK, c.what)
-		}
+			mr = r.mem(8192, source)
+			h := r.header(rpcrdma.RDMA_MSG)
+			msg := r.rpcCall(h.XID, nfs3.WRITE, writeHead(fh, 1000, nfs3.FILE_SYNC))
+			h.Reads = c.pos(len(msg))
+			r.wantErrChunk(r.exchange(h, msg))
+		})
 	}
-	r.null()
 	r.wantContents(fh, nil, "WRITEs with bad chunks")
 }
 
 // hugeLengths asks for chunks of lengths that nobody has: F03.
 func hugeLengths(r *responderRun) {
 	fh := r.file(nil)
-	mr := r.mem(4096, source)
 	for _, n := range []uint32{1 << 28, 1 << 31, 1<<32 - 1, 1<<32 - 4} {
 		for _, long := range []bool{false, true} {
-			h := r.header(rpcrdma.RDMA_MSG)
-			msg := r.rpcCall(h.XID, nfs3.WRITE, nfs3.AppendWriteArgsHead(nil, &nfs3.WriteArgs{File: fh, Count: n, Stable: nfs3.FILE_SYNC}, n))
-			s := rpcrdma.ReadSegment{Position: uint32(len(msg)), Segment: seg(mr, 0, 0)}
-			s.Length = n
+			what := fmt.Sprintf("a Read segment of %#x bytes", n)
 			if long {
-				h.Proc, s.Position, msg = rpcrdma.RDMA_NOMSG, 0, nil
+				what += " at position zero"
 			}
-			h.Reads = append(h.Reads, s)
-			r.wantErr(r.exchange(h, msg), rpcrdma.ERR_CHUNK, "a Read segment of huge length")
-			// Many whose sum wraps.
-			for range 8 {
+			r.each(what, func() {
+				mr := r.mem(4096, source)
+				h := r.header(rpcrdma.RDMA_MSG)
+				msg := r.rpcCall(h.XID, nfs3.WRITE, nfs3.AppendWriteArgsHead(nil, &nfs3.WriteArgs{File: fh, Count: n, Stable: nfs3.FILE_SYNC}, n))
+				s := rpcrdma.ReadSegment{Position: uint32(len(msg)), Segment: seg(mr, 0, 0)}
+				s.Length = n
+				if long {
+					h.Proc, s.Position, msg = rpcrdma.RDMA_NOMSG, 0, nil
+				}
 				h.Reads = append(h.Reads, s)
-			}
-			r.wantErr(r.exchange(h, msg), rpcrdma.ERR_CHUNK, "Read segments whose sum wraps")
+				r.wantErrChunk(r.exchange(h, msg))
+				for range 8 { // their sum wraps
+					h.Reads = append(h.Reads, s)
+				}
+				r.wantErrChunk(r.exchange(h, msg))
+			})
 		}
 	}
-	r.null()
 }
 
 // hugeCounts says that a chunk has more segments than the message could hold: F04.
 func hugeCounts(r *responderRun) {
-	r.conn()
 	for _, n := range []uint32{1 << 28, 1<<28 + 1, 1 << 31, 1<<32 - 1, 1000} {
 		for _, reply := range []bool{false, true} {
-			h := r.header(rpcrdma.RDMA_MSG)
-			if reply {
-				h.HasReply = true
-			} else {
-				h.Writes.Add(nil)
-			}
-			b := rpcrdma.AppendHeader(nil, h)
-			at := 24 // count of the first Write chunk
-			if reply {
-				at = 28
-			}
-			binary.BigEndian.PutUint32(b[at:], n)
-			r.send(append(b, r.rpcCall(h.XID, nfs3.NULL, nil)...))
-			r.wantErr(r.answer(), rpcrdma.ERR_CHUNK, "a chunk with a false count of segments")
+			r.each(fmt.Sprintf("%#x segments, Reply chunk %t", n, reply), func() {
+				r.conn()
+				h := r.header(rpcrdma.RDMA_MSG)
+				at := 24 // count of the first Write chunk
+				if reply {
+					h.HasReply, at = true, 28
+				} else {
+					h.Writes.Add(nil)
+				}
+				b := rpcrdma.AppendHeader(nil, h)
+				binary.BigEndian.PutUint32(b[at:], n)
+				r.send(append(b, r.rpcCall(h.XID, nfs3.NULL, nil)...))
+				r.wantErrChunk(r.answer())
+			})
 		}
 	}
-	r.null()
 }
 
 // unalignedData reads and writes at every alignment, by every way: F06, F07, F19 and F21's data.

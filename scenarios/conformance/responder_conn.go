@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"example.org/nfsrdma/internal/nfs3"
@@ -53,7 +54,7 @@ func (r *responderRun) wantThreshold(fh nfs3.FH, n int) {
 	r.readRes(a, false)
 	r.want(len(a.msg.Bytes) == n, "a reply of %d bytes, not %d, came inline", len(a.msg.Bytes), n)
 	h = r.header(rpcrdma.RDMA_MSG)
-	r.wantErr(r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, most+4))), rpcrdma.ERR_CHUNK, "a reply 4 bytes longer than the threshold")
+	r.wantErr(r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, most+4))), rpcrdma.ERR_CHUNK, fmt.Sprintf("a reply of %d bytes, 4 longer than the threshold", n+4))
 }
 
 func threshold1024(r *responderRun) {
@@ -72,26 +73,31 @@ func threshold1024(r *responderRun) {
 func thresholdIsTheLesser(r *responderRun) {
 	fh := r.file(pattern(1<<17, 0))
 	for _, n := range []int{1024, 2048, 65536} {
-		r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: n, RecvSize: n}), rawpeer.Config{RecvSize: 65536, Recvs: 40})
-		r.wantThreshold(fh, min(n, r.priv.SendSize))
+		r.each(fmt.Sprintf("receives of %d bytes", n), func() {
+			r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: n, RecvSize: n}), rawpeer.Config{RecvSize: 65536, Recvs: 40})
+			r.wantThreshold(fh, min(n, r.priv.SendSize))
+		})
 	}
 }
 
 func privateData(r *responderRun) {
 	fh := r.file(pattern(1<<14, 0))
-	// Reserved flags and the bytes behind are ignored.
-	pd := append(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: 4096, RecvSize: 2048}), 1, 2, 3)
-	pd[5] |= 0xfe
-	r.dial(pd, rawpeer.Config{})
-	b := r.peer.Private
-	r.must(len(b) >= rpcrdma.PrivateDataLen, "%d bytes of private data", len(b))
-	r.want(binary.BigEndian.Uint32(b) == 0xf6ab0e18, "magic %x", b[:4])
-	r.want(b[4] == 1, "version %d", b[4])
-	r.want(b[5]&0xfe == 0, "reserved flags %#x are not zero", b[5])
-	r.want(r.priv.SendSize == (int(b[6])+1)*1024, "C48: send size")
-	r.wantThreshold(fh, min(2048, r.priv.SendSize))
-	r.dial(nil, rawpeer.Config{}) // read again on each connection
-	r.wantThreshold(fh, rpcrdma.DefaultInline)
+	r.each("reserved flags and more bytes", func() {
+		pd := append(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{SendSize: 4096, RecvSize: 2048}), 1, 2, 3)
+		pd[5] |= 0xfe
+		r.dial(pd, rawpeer.Config{})
+		b := r.peer.Private
+		r.must(len(b) >= rpcrdma.PrivateDataLen, "%d bytes of private data", len(b))
+		r.want(binary.BigEndian.Uint32(b) == 0xf6ab0e18, "magic %x", b[:4])
+		r.want(b[4] == 1, "version %d", b[4])
+		r.want(b[5]&0xfe == 0, "reserved flags %#x are not zero", b[5])
+		r.want(r.priv.SendSize == (int(b[6])+1)*1024, "C48: send size")
+		r.wantThreshold(fh, min(2048, r.priv.SendSize))
+	})
+	r.each("none on the next connection", func() {
+		r.dial(nil, rawpeer.Config{})
+		r.wantThreshold(fh, rpcrdma.DefaultInline)
+	})
 }
 
 func invalidPrivateData(r *responderRun) {
@@ -103,15 +109,19 @@ func invalidPrivateData(r *responderRun) {
 	}{{"another version", 4}, {"another magic", 0}} {
 		bad := append([]byte(nil), good...)
 		bad[c.at]++
-		r.dial(bad, rawpeer.Config{})
-		r.wantThreshold(fh, rpcrdma.DefaultInline)
-		f := r.fastReg(4096)
-		a := r.readChunked(fh, 0, 100, []rpcrdma.Segment{f.seg(0, 100)})
-		r.readRes(a, true)
-		r.want(!a.msg.Inv, "%s: a key was invalidated", c.what)
+		r.each(c.what, func() {
+			r.dial(bad, rawpeer.Config{})
+			r.wantThreshold(fh, rpcrdma.DefaultInline)
+			f := r.fastReg(4096)
+			a := r.readChunked(fh, 0, 100, []rpcrdma.Segment{f.seg(0, 100)})
+			r.readRes(a, true)
+			r.want(!a.msg.Inv, "a key was invalidated")
+		})
 	}
-	r.dial(good[:6], rawpeer.Config{})
-	r.wantThreshold(fh, rpcrdma.DefaultInline)
+	r.each("6 bytes", func() {
+		r.dial(good[:6], rawpeer.Config{})
+		r.wantThreshold(fh, rpcrdma.DefaultInline)
+	})
 }
 
 // fastReg is memory under a key that can be invalidated: a fast registration, or a window where the device has none.
@@ -173,51 +183,61 @@ func sendWithInvalidate(r *responderRun) {
 		{"no chunk", true, 0, 0},
 		{"not offered by the client", false, 1, 1},
 	} {
-		r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: c.client, SendSize: 4096, RecvSize: 4096}), rawpeer.Config{})
-		fr := []*fastReg{r.fastReg(8192), r.fastReg(8192)}
-		h := r.header(rpcrdma.RDMA_MSG)
-		var segs []rpcrdma.Segment
-		for i := range c.chunks {
-			segs = append(segs, fr[min(i, c.keys-1)].seg(i*100, 100))
-		}
-		if c.chunks > 0 {
-			h.Writes.Add(segs)
-		}
-		a := r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100)))
-		r.readRes(a, c.chunks > 0)
-		if !c.client || !r.priv.RemoteInvalidate || c.chunks == 0 {
-			r.want(!a.msg.Inv, "%s: key %#x was invalidated", c.what, a.msg.InvKey)
-		} else if a.msg.Inv { // it may, and the key must be of this call
-			r.want(a.msg.InvKey == fr[0].key || c.keys > 1 && a.msg.InvKey == fr[1].key, "%s: key %#x is not of this call", c.what, a.msg.InvKey)
-		}
+		r.each(c.what, func() {
+			r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: c.client, SendSize: 4096, RecvSize: 4096}), rawpeer.Config{})
+			fr := []*fastReg{r.fastReg(8192), r.fastReg(8192)}
+			h := r.header(rpcrdma.RDMA_MSG)
+			var segs []rpcrdma.Segment
+			for i := range c.chunks {
+				segs = append(segs, fr[min(i, c.keys-1)].seg(i*100, 100))
+			}
+			if c.chunks > 0 {
+				h.Writes.Add(segs)
+			}
+			a := r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100)))
+			r.readRes(a, c.chunks > 0)
+			switch {
+			case !a.msg.Inv: // a responder need not
+			case c.chunks == 0:
+				r.wrong("a key was invalidated, and the call has none")
+			case !c.client:
+				r.wrong("a key was invalidated, though the requester's flag is clear")
+			case a.msg.InvKey != fr[0].key && (c.keys == 1 || a.msg.InvKey != fr[1].key):
+				r.wrong("a key was invalidated that is not of this call")
+			case !r.priv.RemoteInvalidate:
+				r.wrong("a key of the call was invalidated, though the responder's own flag is clear")
+			}
+		})
 	}
 }
 
 func emptyChunksAndInvalidation(r *responderRun) {
 	want := pattern(100, 0)
 	fh := r.file(want)
-	r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}), rawpeer.Config{})
 	for _, c := range []struct {
 		what                string
 		write, reply, chunk bool
 	}{{"empty Write chunk", true, false, false}, {"empty Reply chunk", false, true, false}, {"both", true, true, false}, {"an empty Write chunk before another", true, false, true}} {
-		h := r.header(rpcrdma.RDMA_MSG)
-		if c.write {
-			h.Writes.Add(nil)
-		}
-		if c.chunk {
-			h.Writes.Add([]rpcrdma.Segment{r.fastReg(4096).seg(0, 4096)})
-		}
-		h.HasReply = c.reply
-		a := r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100)))
-		if a.h.Proc == rpcrdma.RDMA_ERROR {
-			r.want(a.h.Err == rpcrdma.ERR_CHUNK, "%s: %v", c.what, &a.h)
-			continue
-		}
-		r.want(string(r.readRes(a, false).Data) == string(want), "%s: other data", c.what)
-		r.want(!a.msg.Inv || c.chunk, "%s: key %#x was invalidated, though the call has none", c.what, a.msg.InvKey)
+		r.each(c.what, func() {
+			r.dial(rpcrdma.AppendPrivateData(nil, rpcrdma.PrivateData{RemoteInvalidate: true, SendSize: 4096, RecvSize: 4096}), rawpeer.Config{})
+			h := r.header(rpcrdma.RDMA_MSG)
+			if c.write {
+				h.Writes.Add(nil)
+			}
+			if c.chunk {
+				h.Writes.Add([]rpcrdma.Segment{r.fastReg(4096).seg(0, 4096)})
+			}
+			h.HasReply = c.reply
+			a := r.exchange(h, r.rpcCall(h.XID, nfs3.READ, readArgs(fh, 0, 100)))
+			if a.h.Proc == rpcrdma.RDMA_ERROR {
+				r.wantErrChunk(a)
+				return
+			}
+			r.want(string(r.readRes(a, false).Data) == string(want), "other data")
+			r.want(!a.msg.Inv || c.chunk, "a key was invalidated, and the call has none")
+			r.wantAlive()
+		})
 	}
-	r.null()
 }
 
 func cannotReplyCloses(r *responderRun) {

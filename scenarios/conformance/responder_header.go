@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"example.org/nfsrdma/internal/nfs3"
 	"example.org/nfsrdma/internal/rpc"
@@ -14,54 +15,60 @@ func xidsMustAgree(r *responderRun) {
 	msg := append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID+1, nfs3.NULL, nil)...)
 	r.send(msg)
 	a := r.answer()
-	r.want(a.h.XID == h.XID && a.h.Proc == rpcrdma.RDMA_ERROR, "a call whose XIDs differ is answered with %v", &a.h)
+	r.want(a.h.XID == h.XID && a.h.Proc == rpcrdma.RDMA_ERROR, "a call whose XIDs differ is answered with %v", a)
 	a = r.null()
 	r.want(a.h.Vers == 1, "version %d", a.h.Vers)
 }
 
 func nomsgNeedsPayload(r *responderRun) {
-	mr := r.mem(4096, source|sink)
-	for _, c := range []struct {
-		what string
-		proc rpcrdma.Proc
-		h    rpcrdma.Header
-	}{
-		{"RDMA_NOMSG without a chunk", rpcrdma.RDMA_NOMSG, rpcrdma.Header{}},
-		{"RDMA_NOMSG with a Reply chunk alone", rpcrdma.RDMA_NOMSG, rpcrdma.Header{HasReply: true, Reply: []rpcrdma.Segment{seg(mr, 0, 4096)}}},
-		{"RDMA_NOMSG with a Read chunk that is not at zero", rpcrdma.RDMA_NOMSG, rpcrdma.Header{Reads: []rpcrdma.ReadSegment{{Position: 4, Segment: seg(mr, 0, 4096)}}}},
-		{"a position-zero chunk without bytes", rpcrdma.RDMA_NOMSG, rpcrdma.Header{Reads: []rpcrdma.ReadSegment{{Segment: seg(mr, 0, 0)}}}},
-		{"RDMA_MSG with a position-zero chunk", rpcrdma.RDMA_MSG, rpcrdma.Header{Reads: []rpcrdma.ReadSegment{{Segment: seg(mr, 0, 100)}}}},
-	} {
-		h := r.header(c.proc)
-		h.Reads, h.HasReply, h.Reply = c.h.Reads, c.h.HasReply, c.h.Reply
-		r.wantErr(r.exchange(h, r.rpcCall(h.XID, nfs3.NULL, nil)), rpcrdma.ERR_CHUNK, c.what)
+	noMessage := func(what string, proc rpcrdma.Proc, add func(*rpcrdma.Header)) {
+		r.each(what, func() {
+			r.conn()
+			h := r.header(proc)
+			add(h)
+			r.wantErrChunk(r.exchange(h, r.rpcCall(h.XID, nfs3.NULL, nil)))
+		})
 	}
-	r.null()
+	noMessage("RDMA_NOMSG without a chunk", rpcrdma.RDMA_NOMSG, func(*rpcrdma.Header) {})
+	noMessage("RDMA_NOMSG with a Reply chunk alone", rpcrdma.RDMA_NOMSG, func(h *rpcrdma.Header) {
+		h.HasReply, h.Reply = true, []rpcrdma.Segment{seg(r.mem(4096, sink), 0, 4096)}
+	})
+	reads := func(pos uint32, n int) func(*rpcrdma.Header) {
+		return func(h *rpcrdma.Header) {
+			h.Reads = []rpcrdma.ReadSegment{{Position: pos, Segment: seg(r.mem(4096, source), 0, n)}}
+		}
+	}
+	noMessage("RDMA_NOMSG with a Read chunk that is not at zero", rpcrdma.RDMA_NOMSG, reads(4, 4096))
+	noMessage("a position-zero chunk without bytes", rpcrdma.RDMA_NOMSG, reads(0, 0))
+	noMessage("RDMA_MSG with a position-zero chunk", rpcrdma.RDMA_MSG, reads(0, 100))
 }
 
 func dropsRDMAError(r *responderRun) {
-	for range 4 {
+	for range 2 {
 		h := r.header(rpcrdma.RDMA_ERROR)
 		h.Err = rpcrdma.ERR_CHUNK
 		r.wantSilence(append(rpcrdma.AppendHeader(nil, h), make([]byte, 16)...), "RDMA_ERROR")
 	}
 }
 
+// shortLengths are lengths of messages that are shorter than a header, bytes.
+var shortLengths = []int{0, 3, 4, 12, 15, 16, 20, 24, 27}
+
 func dropsShort(r *responderRun) {
-	h := r.header(rpcrdma.RDMA_MSG)
-	full := rpcrdma.AppendHeader(nil, h)
-	for n := 4; n < 28; n += 4 { // more messages than receives: see F10 for their count
-		r.wantSilence(full[:n], "a message shorter than a header")
+	full := rpcrdma.AppendHeader(nil, r.header(rpcrdma.RDMA_MSG))
+	for _, n := range shortLengths {
+		r.wantSilence(full[:n], fmt.Sprintf("%d bytes", n))
 	}
 }
 
-// shortFlood sends more short messages than any server posts receives.
+// shortFlood sends more messages that are to be dropped than any server posts receives.
 func shortFlood(r *responderRun) {
+	const flood = 300
 	h := r.header(rpcrdma.RDMA_MSG)
 	full := rpcrdma.AppendHeader(nil, h)
 	old := r.header(rpcrdma.RDMA_ERROR)
 	old.Err = rpcrdma.ERR_VERS
-	for i := range 300 {
+	for i := range flood {
 		switch i % 3 {
 		case 0:
 			r.send(full[:i%21]) // shorter than any header
@@ -71,7 +78,8 @@ func shortFlood(r *responderRun) {
 			r.send(nil)
 		}
 	}
-	r.null()
+	n, last := r.strays()
+	r.want(n == 0, "%d of %d messages are answered, with %s", n, flood, last)
 }
 
 func errorsCarryXIDAndVersion(r *responderRun) {
@@ -111,32 +119,35 @@ func errVersRange(r *responderRun) {
 }
 
 func headerErrors(r *responderRun) {
-	r.conn()
-	h := r.header(rpcrdma.RDMA_MSG)
-	b := append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...)
-	binary.BigEndian.PutUint32(b[16:], 2) // a list's flag that is no bool
-	r.send(b)
-	r.wantErr(r.answer(), rpcrdma.ERR_CHUNK, "a flag of 2")
-
-	h = r.header(rpcrdma.RDMA_MSG)
-	b = rpcrdma.AppendHeader(nil, h)
-	binary.BigEndian.PutUint32(b[20:], 1) // a Write list whose chunk is not there
-	r.send(b)
-	r.wantErr(r.answer(), rpcrdma.ERR_CHUNK, "a Write list that ends early")
+	bad := func(what string, spoil func(b []byte) []byte) {
+		r.each(what, func() {
+			r.conn()
+			h := r.header(rpcrdma.RDMA_MSG)
+			r.send(spoil(append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...)))
+			r.wantErrChunk(r.answer())
+		})
+	}
+	bad("a flag of 2", func(b []byte) []byte {
+		binary.BigEndian.PutUint32(b[16:], 2) // a list's, which is no bool
+		return b
+	})
+	bad("a Write list that ends early", func(b []byte) []byte {
+		binary.BigEndian.PutUint32(b[20:], 1) // the chunk is not there
+		return b[:rpcrdma.MinHeaderLen]
+	})
 }
 
 func garbageArgs(r *responderRun) {
 	h := r.header(rpcrdma.RDMA_MSG)
 	a := r.exchange(h, r.rpcCall(h.XID, nfs3.GETATTR, []byte{0, 0, 0, 99}))
-	r.want(a.h.Proc == rpcrdma.RDMA_MSG && a.rpc.Accept == rpc.GARBAGE_ARGS, "a file handle of 99 bytes: %v %v", &a.h, rpcOf(a))
+	r.want(a.h.Proc == rpcrdma.RDMA_MSG && a.rpc.Accept == rpc.GARBAGE_ARGS, "a file handle of 99 bytes: %v", a)
 	r.null()
 }
 
 func msgpRefused(r *responderRun) {
 	h := r.header(rpcrdma.RDMA_MSGP)
 	h.Align, h.Thresh = 4096, 100
-	r.wantErr(r.exchange(h, r.rpcCall(h.XID, nfs3.NULL, nil)), rpcrdma.ERR_CHUNK, "RDMA_MSGP")
-	r.null()
+	r.wantErrChunk(r.exchange(h, r.rpcCall(h.XID, nfs3.NULL, nil)))
 }
 
 func dropsDone(r *responderRun) {

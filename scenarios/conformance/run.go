@@ -15,6 +15,7 @@ type Verdict string
 // The verdicts.
 const (
 	Proved  Verdict = "proved"  // all its checks hold
+	Differ  Verdict = "differs" // all that its checks found is known of this server, with a reason
 	InPart  Verdict = "in part" // all its checks hold, and a part of it has none
 	Failed  Verdict = "failed"  // a check found a broken rule
 	NotYet  Verdict = "not yet" // it has no check
@@ -25,8 +26,9 @@ const (
 type CheckResult struct {
 	Test     string // "C14/WriteChunkComesBackWhole"
 	Who      Who
-	Findings []string `json:",omitempty"` // what it found wrong; none if the rule holds
-	Skipped  string   `json:",omitempty"` // why all of it could not be made here
+	Findings []string  `json:",omitempty"` // what it found wrong; none if the rule holds
+	Differs  []Differs `json:",omitempty"` // what it found that is known of this server
+	Skipped  string    `json:",omitempty"` // why all of it could not be made here
 }
 
 // RowResult is a row with its verdict.
@@ -46,6 +48,8 @@ type Options struct {
 	Seed   uint64
 	Target *Target       // the server to check; nil: the embedded server, and the embedded client
 	Client *ClientTarget // the client to check, instead of both; not together with Target
+	Known  *Known        // what is known of Target or Client; nil: nothing
+	Deadly bool          // send a Target what ends the machine of a known server, unless Known says so of it
 	Only   string        // rows: IDs, with commas between; "" is all
 	Faults bool          // the stories of reported faults too
 }
@@ -74,6 +78,7 @@ func Run(ctx context.Context, o Options) ([]RowResult, error) {
 		if len(row.checks) == 0 {
 			res.Verdict = NotYet
 		}
+		left := row.NotYet != "" // a part of it has no check here
 		for j := range row.checks {
 			k := &row.checks[j]
 			if o.Target != nil && (k.responder == nil || k.live) || o.Client != nil && k.requester == nil {
@@ -85,18 +90,22 @@ func Run(ctx context.Context, o Options) ([]RowResult, error) {
 			c := CheckResult{Test: row.ID + "/" + k.title(), Who: k.who()}
 			if o.Client != nil {
 				c.Findings, c.Skipped = mountedChecks[k.name].run(ctx, o.Client)
+				c.Differs, c.Findings = o.Known.split(c.Test, c.Findings)
 			} else {
-				c.Findings, c.Skipped = k.run(ctx, o.Target, o.Seed)
+				k.run(ctx, &o, &c)
 			}
 			res.Checks = append(res.Checks, c)
 			switch {
 			case len(c.Findings) > 0:
 				res.Verdict = Failed
+			case len(c.Differs) > 0 && res.Verdict != Failed:
+				res.Verdict = Differ
 			case c.Skipped == "" && res.Verdict == NotHere:
 				res.Verdict = Proved
 			}
+			left = left || c.Skipped != ""
 		}
-		if res.Verdict == Proved && row.NotYet != "" {
+		if res.Verdict == Proved && left {
 			res.Verdict = InPart
 		}
 		out = append(out, res)
@@ -112,21 +121,23 @@ func (k *check) title() string {
 	return [...]string{"", "Requester", "Responder"}[k.who()] + k.name
 }
 
-// run runs the check and gives what it found wrong, and why it could not be made to its end.
-func (k *check) run(ctx context.Context, t *Target, seed uint64) (findings []string, skipped string) {
+// run runs the check and notes what it found wrong, and why it could not be made to its end.
+func (k *check) run(ctx context.Context, o *Options, c *CheckResult) {
 	if k.requester != nil {
-		r := &requesterRun{base: ctx, seed: seed}
+		r := &requesterRun{base: ctx, seed: o.Seed}
 		r.guard(func() { k.requester(r) })
 		r.guard(r.end)
-		return r.findings(), r.skipped
+		c.Findings, c.Skipped = r.findings(), r.skipped
+		return
 	}
-	r := &responderRun{run: run{ctx: ctx}}
+	r := &responderRun{run: run{ctx: ctx}, check: c.Test, known: o.Known, careful: o.Target != nil && !o.Deadly}
 	r.guard(func() {
-		r.begin(t, seed)
+		r.begin(o.Target, o.Seed)
 		k.responder(r)
 	})
 	r.guard(r.end)
-	return r.findings(), r.skipped
+	c.Differs, r.fails = o.Known.split(c.Test, r.fails)
+	c.Findings, c.Differs, c.Skipped = r.findings(), append(c.Differs, r.spared...), r.skipped
 }
 
 // run runs the check once for all rows, and gives what it found wrong.
@@ -180,9 +191,12 @@ func WriteText(w io.Writer, l []RowResult) error {
 			for _, f := range c.Findings {
 				fmt.Fprintf(w, "%s: %s\n", c.Test, f)
 			}
+			for _, d := range c.Differs {
+				fmt.Fprintf(w, "%s: known: %s (%s, %s)\n", c.Test, d.Finding, d.Rule, d.Where)
+			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d rows: %d proved, %d in part, %d failed, %d not yet, %d not of this run\n", len(l), counts[Proved], counts[InPart], counts[Failed], counts[NotYet], counts[NotHere])
+	_, err := fmt.Fprintf(w, "%d rows: %d proved, %d in part, %d differ as is known, %d failed, %d not yet, %d not of this run\n", len(l), counts[Proved], counts[InPart], counts[Differ], counts[Failed], counts[NotYet], counts[NotHere])
 	return err
 }
 
@@ -210,4 +224,11 @@ func WriteJSON(w io.Writer, l []RowResult) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(l)
+}
+
+// ReadJSON reads what WriteJSON wrote.
+func ReadJSON(r io.Reader) (l []RowResult, err error) {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	return l, d.Decode(&l)
 }
