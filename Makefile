@@ -5,7 +5,7 @@ FUZZTIME    ?= 30s
 SEEDS       ?= 1000
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell guest-bench test-report sweep-1000 vet lint race tree fuzz chaos bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos bench cover clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,12 @@ guest-bench: ## in one guest a device: this client and server beside the kernel'
 
 guest-shell: ## a prompt in the guest, with DEV (rxe, siw or none)
 	@$(GO) run ./internal/guest shell -dev $(or $(DEV),rxe)
+
+kernel-table: ## the kernel's NFS server beside ours, rule by rule: scenarios/conformance/kernel.md, from runs in the guest
+	@mkdir -p bin && $(GO) build -tags rdmacore -o bin/nfsrdma ./scenarios/cmd/nfsrdma
+	@for d in rxe siw; do $(GO) run ./internal/guest exec -dev $$d -kernel-nfsd bin/nfsrdma conformance -faults -known linux-6.1 \
+	  -server rdma://10.9.0.1/export -mountport 20048 -format json >bin/linux-6.1.$$d.json || exit 1; done
+	@NFSRDMA_TABLE=$(CURDIR)/bin $(GO) test -count=1 -run '^TestKernelTable$$' ./scenarios/conformance
 
 test-report: ## the report of sweeps in headless Chromium, which is installed if it is missing (Debian)
 	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }

@@ -29,6 +29,7 @@ var suites = []suite{
 	{name: "selftest", pkg: "internal/guest/selftest", guest: true},
 	{name: "verbs", pkg: "verbs/rdmacore", timeout: 10 * time.Minute},
 	{name: "linuxserver", pkg: "internal/guest/linuxserver", guest: true},
+	{name: "conformance", pkg: "scenarios/conformance", run: "^TestKernelServer", guest: true},
 	{name: "fabric", pkg: "fabric", run: "^TestOnDevice", goroot: true, timeout: 10 * time.Minute},
 	{name: "linuxclient", pkg: "internal/guest/linuxclient", guest: true, programs: []string{"scenarios/cmd/nfsrdma"}, timeout: 8 * time.Minute},
 }
