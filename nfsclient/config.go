@@ -170,6 +170,7 @@ type Config struct {
 	Retrans      int            // retrans, times a soft call is sent again: default 2, negative 0
 	ReconnectMin time.Duration  // first wait between attempts to connect, doubled each time; default 5 s
 	ReconnectMax time.Duration  // default 30 s
+	JukeboxTime  time.Duration  // NFS_JUKEBOX_RETRY_TIME: a call with NFS3ERR_JUKEBOX is made again after it, for ever; default 5 s, negative: it is an error
 	BadReply     BadReplyPolicy // default BadReplyEIO
 
 	IODepth int // calls that one ReadAt or WriteAt of a File has in flight: 1..1024, default 8
@@ -265,6 +266,9 @@ func (c *Config) setDefaults() error {
 	setDuration(&c.Timeout, 60*time.Second)
 	setDuration(&c.ReconnectMin, 5*time.Second)
 	setDuration(&c.ReconnectMax, max(30*time.Second, c.ReconnectMin))
+	if c.JukeboxTime == 0 {
+		c.JukeboxTime = 5 * time.Second
+	}
 	if c.ReconnectMax < c.ReconnectMin {
 		return &ConfigError{"ReconnectMax", c.ReconnectMax, fmt.Sprintf("at least ReconnectMin, %v", c.ReconnectMin)}
 	}

@@ -89,8 +89,8 @@ func (e *RPCError) Is(target error) bool {
 
 // failed wraps an error that is no status.
 func failed(op string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || err == errJukebox { //nolint:errorlint // it goes no further than to who tries again
+		return err
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

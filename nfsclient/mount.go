@@ -27,6 +27,8 @@ type Mount struct {
 	ops   *clnt.OpTables
 	since sched.Time // its beginning
 
+	jukebox jukebox
+
 	root   FH
 	fsinfo FsinfoRes
 	rsize  int
@@ -216,6 +218,7 @@ func (m *Mount) Unmount(ctx context.Context) error {
 // Close ends every call with ErrClosed, waits for the callers, and frees everything. Again, it does nothing.
 func (m *Mount) Close() error {
 	var err error
+	m.jukebox.close()
 	if m.x != nil {
 		err = m.x.Close()
 	}

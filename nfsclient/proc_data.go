@@ -24,6 +24,15 @@ func (m *Mount) Null(ctx context.Context) error {
 
 // GetAttr gives the attributes of a file (GETATTR).
 func (m *Mount) GetAttr(ctx context.Context, fh FH) (Fattr, error) {
+	for {
+		a, err := m.getAttr(ctx, fh)
+		if !m.retry(ctx, &err) {
+			return a, err
+		}
+	}
+}
+
+func (m *Mount) getAttr(ctx context.Context, fh FH) (Fattr, error) {
 	var res nfs3.GetattrRes
 	q, err := m.get(ctx, nfs3.GETATTR)
 	if err != nil {
@@ -32,7 +41,7 @@ func (m *Mount) GetAttr(ctx context.Context, fh FH) (Fattr, error) {
 	defer m.x.Put(q)
 	q.Msg = nfs3.AppendGetattrArgs(q.Msg, &nfs3.GetattrArgs{Object: fh})
 	q.MaxReply = maxReply(nfs3.GETATTR, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return res.Attr, failed("GETATTR", err)
 	}
@@ -54,6 +63,15 @@ func (m *Mount) Read(ctx context.Context, fh FH, off uint64, buf []byte) (n int,
 
 // ReadRes is Read with all of the result; res.Data is not set.
 func (m *Mount) ReadRes(ctx context.Context, fh FH, off uint64, buf []byte, res *ReadRes) error {
+	for {
+		err := m.readRes(ctx, fh, off, buf, res)
+		if !m.retry(ctx, &err) {
+			return err
+		}
+	}
+}
+
+func (m *Mount) readRes(ctx context.Context, fh FH, off uint64, buf []byte, res *ReadRes) error {
 	q, err := m.get(ctx, nfs3.READ)
 	if err != nil {
 		return failed("READ", err)
@@ -61,7 +79,7 @@ func (m *Mount) ReadRes(ctx context.Context, fh FH, off uint64, buf []byte, res 
 	defer m.x.Put(q)
 	q.Msg = nfs3.AppendReadArgs(q.Msg, &nfs3.ReadArgs{File: fh, Offset: off, Count: uint32(len(buf))})
 	q.Sink, q.SinkHead, q.MaxReply = buf, readHead, maxReply(nfs3.READ, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return failed("READ", err)
 	}
@@ -130,6 +148,15 @@ func (m *Mount) Write(ctx context.Context, fh FH, off uint64, data []byte, how S
 
 // WriteRes is Write with all of the result.
 func (m *Mount) WriteRes(ctx context.Context, fh FH, off uint64, data []byte, how StableHow, res *WriteRes) error {
+	for {
+		err := m.writeRes(ctx, fh, off, data, how, res)
+		if !m.retry(ctx, &err) {
+			return err
+		}
+	}
+}
+
+func (m *Mount) writeRes(ctx context.Context, fh FH, off uint64, data []byte, how StableHow, res *WriteRes) error {
 	q, err := m.get(ctx, nfs3.WRITE)
 	if err != nil {
 		return failed("WRITE", err)
@@ -138,7 +165,7 @@ func (m *Mount) WriteRes(ctx context.Context, fh FH, off uint64, data []byte, ho
 	n := uint32(len(data))
 	q.Msg = nfs3.AppendWriteArgsHead(q.Msg, &nfs3.WriteArgs{File: fh, Offset: off, Count: n, Stable: how}, n)
 	q.Data, q.MaxReply = data, maxReply(nfs3.WRITE, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return failed("WRITE", err)
 	}

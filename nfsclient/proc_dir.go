@@ -11,6 +11,15 @@ import (
 // then with those of the last entry and result, until EOF. count is the longest result in
 // bytes; 0: what the server prefers. The entries are the caller's.
 func (m *Mount) ReadDir(ctx context.Context, dir FH, cookie uint64, verf Verf, count uint32) (ReaddirRes, error) {
+	for {
+		res, err := m.readDirOnce(ctx, dir, cookie, verf, count)
+		if !m.retry(ctx, &err) {
+			return res, err
+		}
+	}
+}
+
+func (m *Mount) readDirOnce(ctx context.Context, dir FH, cookie uint64, verf Verf, count uint32) (ReaddirRes, error) {
 	var res ReaddirRes
 	q, err := m.get(ctx, nfs3.READDIR)
 	if err != nil {
@@ -22,7 +31,7 @@ func (m *Mount) ReadDir(ctx context.Context, dir FH, cookie uint64, verf Verf, c
 	}
 	q.Msg = nfs3.AppendReaddirArgs(q.Msg, &nfs3.ReaddirArgs{Dir: dir, Cookie: cookie, Verf: verf, Count: count})
 	q.MaxReply = maxReply(nfs3.READDIR, count)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return res, failed("READDIR", err)
 	}
@@ -36,6 +45,15 @@ func (m *Mount) ReadDir(ctx context.Context, dir FH, cookie uint64, verf Verf, c
 // ReadDirPlus is ReadDir with attributes and handles (READDIRPLUS). dirCount bounds the bytes of the
 // names alone; 0: as maxCount.
 func (m *Mount) ReadDirPlus(ctx context.Context, dir FH, cookie uint64, verf Verf, dirCount, maxCount uint32) (ReaddirplusRes, error) {
+	for {
+		res, err := m.readDirPlusOnce(ctx, dir, cookie, verf, dirCount, maxCount)
+		if !m.retry(ctx, &err) {
+			return res, err
+		}
+	}
+}
+
+func (m *Mount) readDirPlusOnce(ctx context.Context, dir FH, cookie uint64, verf Verf, dirCount, maxCount uint32) (ReaddirplusRes, error) {
 	var res ReaddirplusRes
 	q, err := m.get(ctx, nfs3.READDIRPLUS)
 	if err != nil {
@@ -51,7 +69,7 @@ func (m *Mount) ReadDirPlus(ctx context.Context, dir FH, cookie uint64, verf Ver
 	args := nfs3.ReaddirplusArgs{Dir: dir, Cookie: cookie, Verf: verf, DirCount: dirCount, MaxCount: maxCount}
 	q.Msg = nfs3.AppendReaddirplusArgs(q.Msg, &args)
 	q.MaxReply = maxReply(nfs3.READDIRPLUS, maxCount)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return res, failed("READDIRPLUS", err)
 	}

@@ -27,6 +27,15 @@ func dirOp(dir FH, name string) nfs3.DirOp { return nfs3.DirOp{Dir: dir, Name: [
 
 // ReadLink gives the target of a symbolic link (READLINK).
 func (m *Mount) ReadLink(ctx context.Context, fh FH) (string, error) {
+	for {
+		target, err := m.readLink(ctx, fh)
+		if !m.retry(ctx, &err) {
+			return target, err
+		}
+	}
+}
+
+func (m *Mount) readLink(ctx context.Context, fh FH) (string, error) {
 	q, err := m.get(ctx, nfs3.READLINK)
 	if err != nil {
 		return "", failed("READLINK", err)
@@ -39,7 +48,7 @@ func (m *Mount) ReadLink(ctx context.Context, fh FH) (string, error) {
 	}
 	buf := make([]byte, limit)
 	q.Sink, q.SinkInline, q.SinkHead, q.MaxReply = buf, true, readlinkHead, maxReply(nfs3.READLINK, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return "", failed("READLINK", err)
 	}
@@ -121,6 +130,15 @@ func (m *Mount) Mkdir(ctx context.Context, dir FH, name string, set *Sattr) (Cre
 
 // Symlink makes a symbolic link (SYMLINK).
 func (m *Mount) Symlink(ctx context.Context, dir FH, name, target string, set *Sattr) (Created, error) {
+	for {
+		c, err := m.symlink(ctx, dir, name, target, set)
+		if !m.retry(ctx, &err) {
+			return c, err
+		}
+	}
+}
+
+func (m *Mount) symlink(ctx context.Context, dir FH, name, target string, set *Sattr) (Created, error) {
 	q, err := m.get(ctx, nfs3.SYMLINK)
 	if err != nil {
 		return Created{}, failed("SYMLINK", err)
@@ -129,7 +147,7 @@ func (m *Mount) Symlink(ctx context.Context, dir FH, name, target string, set *S
 	args := nfs3.SymlinkArgs{Where: dirOp(dir, name), Attr: orZero(set)}
 	q.Msg = nfs3.AppendSymlinkArgsHead(q.Msg, &args, uint32(len(target)))
 	q.Data, q.MaxReply = []byte(target), maxReply(nfs3.SYMLINK, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
 		return Created{}, failed("SYMLINK", err)
 	}

@@ -86,19 +86,29 @@ func maxReply(proc nfs3.Proc, count uint32) int {
 // simple makes a call that is on no hot path.
 func simple[A, R any](ctx context.Context, m *Mount, proc nfs3.Proc, args *A, appendArgs func([]byte, *A) []byte,
 	res *R, consumeRes func([]byte, *R) (int, error)) error {
+	for {
+		err := once(ctx, m, proc, args, appendArgs, res, consumeRes)
+		if !m.retry(ctx, &err) {
+			return failed(proc.String(), err)
+		}
+	}
+}
+
+func once[A, R any](ctx context.Context, m *Mount, proc nfs3.Proc, args *A, appendArgs func([]byte, *A) []byte,
+	res *R, consumeRes func([]byte, *R) (int, error)) error {
 	q, err := m.get(ctx, proc)
 	if err != nil {
-		return failed(proc.String(), err)
+		return err
 	}
 	defer m.x.Put(q)
 	q.Msg = appendArgs(q.Msg, args)
 	q.MaxReply = maxReply(proc, 0)
-	body, err := m.do(ctx, q)
+	body, err := m.try(ctx, q)
 	if err != nil {
-		return failed(proc.String(), err)
+		return err
 	}
 	if _, err := consumeRes(body, res); err != nil {
-		return badResult(proc, err)
+		return fmt.Errorf("%w: %w", ErrBadReply, err)
 	}
 	return nil
 }

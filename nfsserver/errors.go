@@ -36,6 +36,7 @@ var statuses = []struct {
 	{vfs.ErrBadCookie, nfs3.NFS3ERR_BAD_COOKIE},
 	{vfs.ErrNotSupp, nfs3.NFS3ERR_NOTSUPP},
 	{vfs.ErrBadType, nfs3.NFS3ERR_BADTYPE},
+	{vfs.ErrJukebox, nfs3.NFS3ERR_JUKEBOX},
 	// A call that was cut short has not failed: the client tries again later.
 	{context.Canceled, nfs3.NFS3ERR_JUKEBOX},
 	{context.DeadlineExceeded, nfs3.NFS3ERR_JUKEBOX},

@@ -27,4 +27,5 @@ var (
 	ErrBadCookie   = errors.New("stale directory cookie")
 	ErrNotSupp     = errors.New("operation not supported")
 	ErrBadType     = errors.New("unsupported file type")
+	ErrJukebox     = errors.New("not available yet, try again later")
 )
