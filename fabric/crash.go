@@ -48,6 +48,19 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 	if !ok || f.mem != nil && !f.params.Storage.crashable {
 		return fmt.Errorf("fabric: storage %s keeps unstable data over a crash: make it Crashable", f.params.Storage)
 	}
+	return f.replaceServer(ctx, func(ctx context.Context) error {
+		c.Crash()
+		return f.s.Sleep(ctx, sched.FromStd(down))
+	})
+}
+
+// restartServer ends the server, and starts one that remembers no call. The file system keeps all that it has.
+func (f *Fabric) restartServer(ctx context.Context) error {
+	return f.replaceServer(ctx, func(context.Context) error { return nil })
+}
+
+// replaceServer ends the server, and starts another after what comes in between.
+func (f *Fabric) replaceServer(ctx context.Context, between func(context.Context) error) error {
 	ctx, cancel := f.s.WithCancel(ctx)
 	defer cancel()
 	end, err := f.beginDial(cancel)
@@ -59,16 +72,17 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 		return err
 	}
 	defer f.crash.Unlock()
+	f.crashes.Add(1)
 	old := f.NFSServer()
 	if err := old.Close(); err != nil {
-		return fmt.Errorf("fabric: crash of the server: %w", err)
+		return fmt.Errorf("fabric: end of the server: %w", err)
 	}
-	c.Crash()
-	if err := f.s.Sleep(ctx, sched.FromStd(down)); err != nil {
+	if err := between(ctx); err != nil {
 		return err
 	}
+	f.crashes.Add(1)
 	srv, err := f.newServer()
-	for i := 0; i < maxRestarts && faulty(err); i++ {
+	for i := 0; i < maxRestarts && (faulty(err) || errors.Is(err, verbs.ErrClosed)); i++ {
 		if err := f.s.Sleep(ctx, restartWait); err != nil {
 			return err
 		}
@@ -91,9 +105,9 @@ func (f *Fabric) CrashServer(ctx context.Context, down time.Duration) error {
 	return nil
 }
 
-// A server that an injected fault has kept from its start is started again.
+// A server that an injected fault, or a device that is away, has kept from its start is started again.
 const (
-	maxRestarts = 100
+	maxRestarts = 1000
 	restartWait = sched.Millisecond
 )
 

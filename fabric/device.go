@@ -71,7 +71,7 @@ func (p *Params) open(s *sched.Sched, x *faults.Injector) (d devices, err error)
 		d.addr = net.JoinHostPort("server", strconv.Itoa(nfsPort))
 		cfg := softroce.NetConfig{Link: p.Link}
 		if x != nil {
-			cfg.Tap = x.Tap
+			cfg.Tap, cfg.CMTap = x.Tap, x.CMTap
 		}
 		d.net = softroce.NewNetwork(s, cfg)
 		for _, end := range []struct {

@@ -28,6 +28,8 @@ type Fabric struct {
 	dials *sched.Group // mounts that are being made
 	crash *sched.Mutex // one crash at a time
 
+	crashes atomic.Uint32 // beginnings and ends of crashes and restarts
+
 	faults *faults.Injector // nil: none
 
 	mu      sync.Mutex
@@ -117,7 +119,7 @@ func (f *Fabric) build() error {
 	f.dev.client, f.dev.server = f.faults.Device(faults.Client, f.dev.client), f.faults.Device(faults.Server, f.dev.server)
 	f.fs = f.faults.FS(f.fs)
 	if f.server, err = f.newServer(); err == nil {
-		f.faults.Start(f.CrashServer)
+		f.faults.Start(faults.Owner{Crash: f.CrashServer, Restart: f.restartServer, Disconnect: f.disconnectTCP})
 	}
 	return err
 }

@@ -112,6 +112,18 @@ func TestFaultRemove(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// Over TCP faults of the file system, of the server and of connections fire.
+func TestFaultsTCP(t *testing.T) {
+	for _, text := range []string{"disconnect op=WRITE nth=7", "disconnect at=1ms side=server", "crash op=WRITE nth=11 by=3ms",
+		"jukebox op=WRITE nth=3", "remove at=1ms by=1ms side=server"} {
+		p := fabric.Params{Proto: fabric.TCP, Link: &fabric.RoCE25G, Faults: parse(t, text), Client: quickly, Storage: fabric.Memory().Crashable()}
+		f := fabric.New(t, p)
+		r := f.Run(t, fabric.Load{Op: fabric.Mix, ReadPercent: 50, FileSize: 1 << 20, Size: 32 << 10, Depth: 4, Calls: 200, Stable: true, Verify: true})
+		assert.EqualValues(t, 200, r.Calls)
+		assert.Positive(t, f.Faults().Counts()[0].Fired, text)
+	}
+}
+
 // Each of these faults fires in a load, which goes through with all its data, and shows in a counter.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string]string{
@@ -142,6 +154,17 @@ func TestFaults(t *testing.T) {
 		"addrchange op=RDMA_READ nth=7":               "",
 		"addrchange op=WRITE nth=7 side=server":       "",
 		"crash op=WRITE nth=11 by=3ms":                "",
+		"jukebox op=READ from=300us to=12s":           "",
+		"drop kind=REQ nth=1":                         "",
+		"corrupt kind=REP nth=1":                      "",
+		"drop kind=RTU nth=1":                         "",
+		"duplicate kind=CM":                           "",
+		"reorder kind=REQ by=1ms":                     "",
+		"disconnect op=READ nth=7; drop kind=DREQ":    "",
+		"disconnect kind=RTU nth=1":                   "",
+		"remove op=READ nth=7 by=5ms":                 "",
+		"remove op=WRITE nth=7 by=5ms side=server":    "",
+		"remove at=500us by=2ms; remove at=1ms by=2ms side=server; remove at=2ms by=2ms":                      "",
 		"disconnect at=500us; allocfail from=400us nth=1; allocfail op=CreateQP side=server from=400us nth=1": "",
 	} {
 		t.Run(text, func(t *testing.T) {

@@ -3,9 +3,11 @@ package fabric
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
+	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/internal/tcpsim"
 	"example.org/nfsrdma/internal/xprt/stream"
@@ -128,6 +130,26 @@ func (f *Fabric) listens(srv *nfsserver.Server) {
 	if a := srv.TCPAddrs(); len(a) > 0 {
 		f.tcp.addr = a[0]
 	}
+}
+
+// disconnectTCP ends the connections of mounts over TCP, at either end.
+func (f *Fabric) disconnectTCP(side faults.Side) bool {
+	f.mu.Lock()
+	mounts, srv := slices.Clone(f.mounts), f.server
+	f.mu.Unlock()
+	n := 0
+	for _, m := range mounts {
+		if m.nfs.Negotiated().Proto == TCP {
+			n++
+			if side == faults.Client {
+				m.nfs.Disconnect()
+			}
+		}
+	}
+	if n > 0 && side == faults.Server {
+		srv.Disconnect()
+	}
+	return n > 0
 }
 
 func (t *tcp) close() {

@@ -35,45 +35,84 @@ func (x *Injector) failed(st *state, err error) {
 }
 
 // act does an action, and counts it if it had an effect.
-func (x *Injector) act(_ context.Context, st *state) {
+func (x *Injector) act(st *state) {
 	d := x.sides[Client]
 	if st.Side == Server {
 		d = x.sides[Server]
 	}
 	ok := false
+	var err error
 	switch {
 	case st.Kind == Crash:
-		if x.crash == nil {
-			x.failed(st, errors.New("there is nothing to crash"))
-			return
+		if x.owner.Crash == nil {
+			err = errors.New("there is nothing to crash")
+			break
 		}
 		// Not the context that Stop ends: a crash that has begun ends with a server.
-		if err := x.crash(sched.Cleanup, st.by()); err != nil {
-			if x.on() { // otherwise what is being closed has ended it
-				x.failed(st, err)
-			}
-			return
-		}
-		ok = true
-	case d != nil:
+		err = x.owner.Crash(sched.Cleanup, st.by())
+		ok = err == nil
+	case d == nil:
+	case st.Kind == Remove:
+		err = d.remove(st)
+	default:
 		ok = d.act(st.Kind)
+		if !ok && st.Kind == Disconnect && x.owner.Disconnect != nil {
+			ok = x.owner.Disconnect(d.side)
+		}
+	}
+	if err != nil && x.on() { // otherwise what is being closed has ended it
+		x.failed(st, err)
 	}
 	if ok {
-		st.mu.Lock()
-		st.done++
-		st.mu.Unlock()
+		st.had()
 	}
 }
 
-// act does an action to the first live connection of the device, or to the device.
-func (d *device) act(k Kind) bool {
-	if k == Remove {
-		r, ok := d.Device.(interface{ Remove() })
-		if ok {
-			r.Remove()
-		}
-		return ok
+// had counts an effect of an action.
+func (st *state) had() {
+	st.mu.Lock()
+	st.done++
+	st.mu.Unlock()
+}
+
+// remove takes the device away, and brings it back if it is to come back: also when faults have ended meanwhile.
+func (d *device) remove(st *state) error {
+	r, ok := d.Device.(interface{ Remove() })
+	p, back := d.Device.(interface{ Plug() })
+	if !ok || st.By > 0 && !back {
+		return nil
 	}
+	st.had()
+	if st.By == 0 {
+		r.Remove()
+		return nil
+	}
+	d.mu.Lock()
+	d.removals++
+	first := d.removals == 1
+	d.mu.Unlock()
+	if first { // it stays away as long as one of several wants it
+		r.Remove()
+	}
+	if d.x.s.Sleep(sched.Cleanup, sched.FromStd(st.By)) != nil {
+		return nil // the scheduler was closed
+	}
+	d.mu.Lock()
+	d.removals--
+	last := d.removals == 0
+	d.mu.Unlock()
+	if !last {
+		return nil
+	}
+	p.Plug()
+	if d.side == Server && d.x.owner.Restart != nil {
+		return d.x.owner.Restart(sched.Cleanup)
+	}
+	return nil
+}
+
+// act does an action to the last connection of the device.
+func (d *device) act(k Kind) bool {
 	d.mu.Lock()
 	var q *qp
 	if len(d.qps) > 0 {

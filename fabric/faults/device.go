@@ -15,8 +15,9 @@ type device struct {
 	x    *Injector
 	side Side
 
-	mu  sync.Mutex
-	qps []*qp // that exist
+	mu       sync.Mutex
+	qps      []*qp // that exist
+	removals int   // that bring it back
 }
 
 // removable is a device that can be taken away.

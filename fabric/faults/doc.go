@@ -3,7 +3,7 @@
 //
 // A Fault is a kind and predicates, and has a text form:
 //
-//	drop kind=WRITE dir=c->s nth=3; eio op=COMMIT p=0.01; crash op=WRITE nth=40 by=5ms; disconnect at=2ms
+//	drop kind=WRITE dir=c->s nth=3; eio op=COMMIT p=0.01; crash op=WRITE nth=40 by=5ms; disconnect at=2ms; drop kind=REP; remove side=server by=20ms
 //
 // An Injector decides for a list of them. It is a set of decorators, Tap for a softroce network, Device and FS, that
 // change nothing where no fault fires, and it counts: a fault that must fire and never did is an error of Unfired.
@@ -14,6 +14,8 @@
 //
 // # Limits
 //
-// Packets can be reached on softroce only, and messages of its connection management not at all. A queue overflows and a
-// device goes away by the device's own methods Overflow and Remove; where it has none, the fault does not fire.
+// Packets and messages of connection management can be reached on softroce only. A queue overflows, and a device goes
+// away and comes back, by the device's own methods Overflow, Remove and Plug; where it has none, the fault does not fire.
+// A device that is back still knows memory that it knew before, which hardware does not. Connections of TCP can be
+// ended, and nothing else.
 package faults

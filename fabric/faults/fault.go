@@ -12,7 +12,7 @@ type Kind uint8
 
 // The kinds, by what they happen to.
 const (
-	// A packet.
+	// A packet, or with Packet a message of connection management.
 	Drop      Kind = iota // it is lost
 	Delay                 // it waits for By before the wire; default 100 us
 	Duplicate             // it is sent twice
@@ -26,23 +26,24 @@ const (
 	PostFail  // a work request is not taken
 
 	// A call of the file system.
-	EIO    // it fails with vfs.ErrIO, before it does anything
-	ENOSPC // likewise with vfs.ErrNoSpace
-	Slow   // it waits for By first; default 1 ms
+	EIO     // it fails with vfs.ErrIO, before it does anything
+	ENOSPC  // likewise with vfs.ErrNoSpace
+	Jukebox // likewise with vfs.ErrJukebox, which a client answers by trying again later
+	Slow    // it waits for By first; default 1 ms
 
 	// Actions, on what a predicate finds or at a time.
 	QPError    // a queue pair goes to ERR
 	CQOverflow // a completion queue overflows
 	Disconnect // a connection ends
 	AddrChange // an ID hears of ADDR_CHANGE
-	Remove     // a device goes away for good
+	Remove     // a device goes away; it is back after By, 0: never, and the server's with a new server on it
 	Crash      // the server loses what is not durable, and is back after By; default 1 ms
 
 	numKinds
 )
 
 var kindNames = [numKinds]string{"drop", "delay", "duplicate", "corrupt", "reorder", "rnr", "regfail", "allocfail", "postfail",
-	"eio", "enospc", "slow", "qperror", "cqoverflow", "disconnect", "addrchange", "remove", "crash"}
+	"eio", "enospc", "jukebox", "slow", "qperror", "cqoverflow", "disconnect", "addrchange", "remove", "crash"}
 
 func (k Kind) String() string {
 	if k < numKinds {
@@ -90,7 +91,7 @@ var sideNames = [...]string{"any", "client", "server"}
 // Fault is a kind of fault, and when it fires: at each event that all its predicates allow. Zero predicates allow all.
 type Fault struct {
 	Kind   Kind
-	Packet string // of this kind: a name of softroce.PacketKinds
+	Packet string // of this kind: one of PacketNames, CM for any message of connection management; default any other
 	Op     string // operation: a procedure of NFSv3 of the file system, an opcode of a work request, a method of the device
 	Dir    Dir    // of a packet
 	Side   Side   // of a device's call; whose object an action takes
@@ -102,7 +103,7 @@ type Fault struct {
 	To    time.Duration // not at or after; 0: for ever
 	Max   int           // so often at most; 0: without end
 
-	By       time.Duration // how long; see the kinds
+	By       time.Duration // how long; see the kinds that take it
 	Optional bool          // it may never fire
 }
 
@@ -111,6 +112,7 @@ type point uint8
 
 const (
 	onPacket point = iota
+	onCM
 	onReg
 	onAlloc
 	onPost
@@ -122,6 +124,7 @@ const (
 // The operations of each point.
 var (
 	packetKinds = []string{"SEND", "SEND_INV", "WRITE", "READ_REQUEST", "READ_RESPONSE", "ACK", "NAK"}
+	cmKinds     = []string{"CM", "REQ", "REP", "RTU", "REJ", "DREQ"}
 	opsOf       = [numPoints][]string{
 		onReg:   {"RegMR", "AllocFastRegMR", "AllocMW", "AllocFMR", "MapDMA"},
 		onAlloc: {"AllocPD", "AllocMR", "CreateCQ", "CreateQP", "CreateSRQ"},
@@ -139,8 +142,13 @@ func Ops(k Kind) []string {
 	return slices.Clone(opsOf[(&Fault{Kind: k}).point()])
 }
 
+// PacketNames lists the values of Packet.
+func PacketNames() []string { return slices.Concat(packetKinds, cmKinds) }
+
 func (f *Fault) point() point {
 	switch {
+	case slices.Contains(cmKinds, f.Packet) && (f.Kind <= RNR || f.Kind.Action()):
+		return onCM
 	case f.Kind <= RNR:
 		return onPacket
 	case f.Kind == RegFail:
@@ -174,17 +182,17 @@ func (f *Fault) Validate() error {
 	}
 	pt := f.point()
 	switch {
-	case f.Packet != "" && pt != onPacket:
+	case f.Packet != "" && pt != onPacket && pt != onCM:
 		return bad("kind= is for packets")
-	case f.Packet != "" && !slices.Contains(packetKinds, f.Packet):
-		return bad("no packet kind %s, want one of %s", f.Packet, strings.Join(packetKinds, " "))
+	case f.Packet != "" && !slices.Contains(PacketNames(), f.Packet):
+		return bad("no packet kind %s, want one of %s", f.Packet, strings.Join(PacketNames(), " "))
 	case f.Packet != "" && f.Kind == RNR && f.Packet != "SEND" && f.Packet != "SEND_INV":
 		return bad("only a SEND finds no receive")
 	case f.Op != "" && !slices.Contains(opsOf[pt], f.Op):
 		return bad("no operation %s, want one of %s", f.Op, strings.Join(Ops(f.Kind), " "))
 	case f.Dir > ToClient || f.Side > Server:
 		return bad("no such direction or side")
-	case f.Dir != AnyDir && pt != onPacket:
+	case f.Dir != AnyDir && pt != onPacket && pt != onCM:
 		return bad("dir= is for packets")
 	case f.Side != AnySide && !f.Kind.Action() && pt != onReg && pt != onAlloc && pt != onPost:
 		return bad("side= is for devices and actions")
@@ -198,8 +206,8 @@ func (f *Fault) Validate() error {
 		return bad("the window ends before it begins")
 	case pt == onTime && (f.Nth != 0 || f.Every != 0 || f.P != 0 || f.To != 0 || f.Max != 0):
 		return bad("an action at a time takes no other predicates")
-	case f.By != 0 && f.Kind != Delay && f.Kind != Reorder && f.Kind != Slow && f.Kind != Crash:
-		return bad("by= is for delay, reorder, slow and crash")
+	case f.By != 0 && f.Kind != Delay && f.Kind != Reorder && f.Kind != Slow && f.Kind != Crash && f.Kind != Remove:
+		return bad("by= is for delay, reorder, slow, remove and crash")
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ func (f *fileSystem) call(ctx context.Context, op string) error {
 			return
 		case ENOSPC:
 			err = vfs.ErrNoSpace
+		case Jukebox:
+			err = vfs.ErrJukebox
 		}
 		if out == nil {
 			out = &Error{st.Fault, err}

@@ -23,7 +23,7 @@ type Injector struct {
 	mu      sync.Mutex
 	stopped bool
 	running bool
-	crash   func(ctx context.Context, down time.Duration) error
+	owner   Owner
 	ctx     context.Context
 	cancel  context.CancelFunc
 	errs    []error
@@ -62,10 +62,20 @@ func New(s *sched.Sched, list []Fault) (*Injector, error) {
 	return x, nil
 }
 
-// Start lets faults fire. Crash does what the fault of that name asks for; nil: it fails.
-func (x *Injector) Start(crash func(ctx context.Context, down time.Duration) error) {
+// Owner does what actions ask for that the decorators cannot; where a function is nil, they fail.
+type Owner struct {
+	// Crash ends the server, which loses what is not durable, and starts one again after down.
+	Crash func(ctx context.Context, down time.Duration) error
+	// Restart ends the server, which loses nothing but what it had in mind, and starts one again.
+	Restart func(ctx context.Context) error
+	// Disconnect ends connections that have no queue pair, seen from a side; false if there are none.
+	Disconnect func(side Side) bool
+}
+
+// Start lets faults fire.
+func (x *Injector) Start(o Owner) {
 	x.mu.Lock()
-	x.crash, x.running = crash, true
+	x.owner, x.running = o, true
 	x.mu.Unlock()
 	for _, st := range x.by[onTime] {
 		x.spawn(st, func(ctx context.Context) error {
@@ -74,7 +84,7 @@ func (x *Injector) Start(crash func(ctx context.Context, down time.Duration) err
 				return nil // stopped before
 			}
 			if x.on() {
-				x.act(ctx, st)
+				x.act(st)
 			}
 			return nil
 		})
@@ -151,7 +161,7 @@ type event struct {
 // fires says whether a fault fires at an event at now.
 func (st *state) fires(e *event, now sched.Time) bool {
 	switch {
-	case st.Packet != "" && st.Packet != e.packet,
+	case st.Packet != "" && st.Packet != e.packet && st.Packet != "CM",
 		st.Op != "" && st.Op != e.op,
 		st.Dir != AnyDir && st.Dir != e.dir,
 		st.Side != AnySide && e.side != AnySide && !st.Kind.Action() && st.Side != e.side,
@@ -189,18 +199,23 @@ func (x *Injector) at(pt point, e event, hit func(*state)) {
 			hit(st)
 			continue
 		}
-		x.spawn(st, func(ctx context.Context) error { x.act(ctx, st); return nil })
+		x.spawn(st, func(context.Context) error { x.act(st); return nil })
 	}
 }
 
 // Tap is for softroce.NetConfig; the devices of the network are named client and server.
-func (x *Injector) Tap(p softroce.PacketInfo) softroce.Fate {
+func (x *Injector) Tap(p softroce.PacketInfo) softroce.Fate { return x.tap(onPacket, p) }
+
+// CMTap is for softroce.NetConfig.
+func (x *Injector) CMTap(p softroce.PacketInfo) softroce.Fate { return x.tap(onCM, p) }
+
+func (x *Injector) tap(pt point, p softroce.PacketInfo) softroce.Fate {
 	var f softroce.Fate
 	e := event{packet: p.Kind, first: p.First, dir: ToClient}
 	if p.From == sideNames[Client] {
 		e.dir = ToServer
 	}
-	x.at(onPacket, e, func(st *state) {
+	x.at(pt, e, func(st *state) {
 		switch st.Kind {
 		case Drop:
 			f.Drop = true

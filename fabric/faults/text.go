@@ -134,7 +134,7 @@ func (f *Fault) set(key, v, word string) (err error) {
 	}
 	switch key {
 	case "kind":
-		f.Packet = packetKinds[pick(packetKinds)]
+		f.Packet = PacketNames()[pick(PacketNames())]
 	case "op":
 		f.Op = v
 	case "dir":

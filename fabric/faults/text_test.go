@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func TestParseBad(t *testing.T) {
 		"eio op=RDMA_READ":            "no operation RDMA_READ",
 		"eio side=client":             "for devices",
 		"rnr kind=WRITE":              "only a SEND",
+		"rnr kind=REQ":                "only a SEND",
+		"eio kind=REQ":                "for packets",
+		"disconnect by=1ms at=1ms":    "by= is for",
 		"drop by=1ms":                 "by= is for",
 		"drop at=1ms":                 "at= is for",
 		"drop from=2ms to=1ms":        "ends before",
@@ -65,7 +69,7 @@ func TestParseBad(t *testing.T) {
 
 // The packet kinds are those of the device.
 func TestPacketKinds(t *testing.T) {
-	for _, k := range softroce.PacketKinds() {
+	for _, k := range slices.Concat(softroce.PacketKinds(), softroce.CMKinds()) {
 		_, err := faults.Parse("drop kind=" + k)
 		assert.NoError(t, err)
 	}
@@ -74,6 +78,7 @@ func TestPacketKinds(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("drop kind=WRITE dir=c->s nth=3; eio op=COMMIT p=0.01")
 	f.Add("crash op=WRITE nth=40 by=5ms; disconnect at=2ms optional")
+	f.Add("remove side=server at=1ms by=5ms; duplicate kind=CM dir=s->c; crash kind=REQ nth=2; jukebox op=READ to=7s")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := faults.Parse(text)
 		if err != nil {
