@@ -20,6 +20,9 @@ import (
 type ChaosReport struct {
 	Seed        uint64
 	Mode        nfsclient.RegMode
+	Personality string // of the device
+	Proto       nfsclient.Proto
+	Live        bool
 	Link        string // "direct" or its name
 	Soft        bool   // the mount was soft
 	Crashable   bool   // a crash of the server was among the faults
@@ -27,8 +30,9 @@ type ChaosReport struct {
 	Calls       int           // steps of the load
 	Failed      int           // that ended with an error
 	Bytes       int64         // read and compared
-	Elapsed     time.Duration // virtual
-	Fingerprint uint64        // of the trace: equal for the same seed
+	Reconnects  int           // connections but the first of each mount
+	Elapsed     time.Duration // of the fabric's time
+	Fingerprint uint64        // of the trace: equal for the same seed; 0 if live
 }
 
 // Fired lists the faults that fired, without their counts and times, sorted.
@@ -47,7 +51,12 @@ func (r *ChaosReport) Fired() []string {
 func (r *ChaosReport) Combination() string { return strings.Join(r.Fired(), " + ") }
 
 func (r *ChaosReport) String() string {
-	s := fmt.Sprintf("seed %d: %v over %s, %d calls, %d failed, %d bytes compared, %v", r.Seed, r.Mode, r.Link, r.Calls, r.Failed, r.Bytes, r.Elapsed)
+	how := fmt.Sprintf("%v on %s", r.Mode, r.Personality)
+	if r.Proto == TCP {
+		how = "tcp"
+	}
+	s := fmt.Sprintf("seed %d: %s over %s, %d calls, %d failed, %d bytes compared, %d reconnects, %v",
+		r.Seed, how, r.Link, r.Calls, r.Failed, r.Bytes, r.Reconnects, r.Elapsed)
 	for _, c := range r.Faults {
 		s += fmt.Sprintf("\n\t%v: fired %d of %d", c.Fault, c.Fired, c.Seen)
 	}
@@ -65,30 +74,48 @@ func Chaos(t TB, seed uint64) *ChaosReport {
 }
 
 // RunChaos mixes faults that the seed chooses, in virtual time, under a load of several tasks that write, commit, read,
-// truncate, create, rename and remove, in the registration mode, over the link and with the knobs that the seed chooses.
-// It fails if a byte that was read is not one that may be there, if after a last crash of the server something is lost or
-// changed that was acknowledged stable, if a call gives an error that no fault explains, if anything hangs, or if
-// anything is left when the fabric closes. What the report says of equal seeds is equal.
+// truncate, make, link, rename, remove and list files, directories and links, in the registration mode, on the kind of
+// device, over the transport and link and with the knobs that the seed chooses. It fails if a byte that was read is not
+// one that may be there, if after a last crash of the server something is lost or changed that was acknowledged stable,
+// if a call gives an error that no fault explains, if anything hangs, or if anything is left when the fabric closes.
+// What the report says of equal seeds is equal.
 //
 // What may be there follows from the replies alone. Data that was written stable, or unstable and committed with the same
 // verifier, is there. Unstable data is there unless the server may have crashed; then it is old or new, byte by byte. A
-// call that ended with a status had its effect or not. One that ended otherwise may have it later.
+// call that ended with a status had its effect or not, and one that was made again at a server that had crashed meanwhile
+// may find its own work done. One that ended otherwise may have its effect later.
 func RunChaos(ctx context.Context, seed uint64) (*ChaosReport, error) {
-	return runChaos(ctx, seed, planChaos(seed))
+	return RunChaosWith(ctx, seed, ChaosOptions{})
+}
+
+// RunChaosWith is RunChaos with some of the seed's choices fixed.
+func RunChaosWith(ctx context.Context, seed uint64, o ChaosOptions) (*ChaosReport, error) {
+	plan, err := planChaos(seed, o)
+	if err != nil {
+		return &ChaosReport{Seed: seed}, err
+	}
+	return runChaos(ctx, seed, plan)
 }
 
 func runChaos(ctx context.Context, seed uint64, plan chaosPlan) (*ChaosReport, error) {
-	rep := &ChaosReport{Seed: seed, Mode: plan.params.RegMode, Link: "direct", Soft: plan.soft, Crashable: plan.crash}
-	if l := plan.params.Link; l != nil {
+	p := &plan.params
+	rep := &ChaosReport{Seed: seed, Mode: p.RegMode, Personality: p.Personality.Name, Proto: p.Proto, Live: p.Live, Link: "direct", Soft: plan.soft, Crashable: plan.crash}
+	if l := p.Link; l != nil {
 		rep.Link = l.Name
 	}
-	f, err := Start(plan.params)
+	f, err := Start(*p)
 	if err != nil {
 		return rep, err
 	}
 	c := &chaos{f: f, plan: plan, rep: rep}
 	err = c.run(ctx)
-	rep.Faults = f.faults.Counts()
+	if f.faults != nil {
+		rep.Faults = f.faults.Counts()
+	}
+	if c.m != nil {
+		n, _ := f.Client().Counters().Get("connect_count")
+		rep.Reconnects = max(int(n)-c.mounts, 0)
+	}
 	rep.Fingerprint, rep.Elapsed = f.Fingerprint(), f.Now()
 	if cerr := f.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close: %w", cerr))
@@ -107,6 +134,8 @@ type chaos struct {
 	errs  []error
 	files uint64
 	tasks []*chaosTask
+
+	mounts int
 }
 
 func (c *chaos) violated(err error) {
@@ -141,7 +170,7 @@ func (c *chaos) run(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("mount: %w", err)
 	}
-	c.m = m.NFS()
+	c.m, c.mounts = m.NFS(), 1
 	g := f.s.NewGroup("the tasks of chaos")
 	for i := range c.plan.tasks {
 		t := newChaosTask(c, i)
@@ -164,6 +193,9 @@ func (c *chaos) run(ctx context.Context) error {
 }
 
 func (c *chaos) stop() error {
+	if c.f.faults == nil {
+		return nil
+	}
 	if err := c.f.faults.Stop(sched.Cleanup); err != nil {
 		return fmt.Errorf("faults: %w", err)
 	}
@@ -176,17 +208,17 @@ func (c *chaos) readBack(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("mount after the faults: %w", err)
 	}
+	c.mounts++
 	for _, t := range c.tasks {
-		if t.data == nil || !t.made {
-			continue
-		}
-		b, err := m.NFS().ReadFile(ctx, t.dir+"/"+t.data.name)
-		if err != nil {
-			return fmt.Errorf("after the faults: %w", err)
-		}
-		c.rep.Bytes += int64(len(b))
-		if err := t.data.checkAll(b, false); err != nil {
-			return fmt.Errorf("after the faults: %w", err)
+		for _, d := range t.data {
+			b, err := m.NFS().ReadFile(ctx, t.dir+"/"+d.f.name)
+			if err != nil {
+				return fmt.Errorf("after the faults: %w", err)
+			}
+			c.rep.Bytes += int64(len(b))
+			if err := d.f.checkAll(b, ever); err != nil {
+				return fmt.Errorf("after the faults: %w", err)
+			}
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.org/nfsrdma/fabric"
+	"example.org/nfsrdma/fabric/faults"
 )
 
 // chaosSeeds is how many seeds run, and from which on: NFSRDMA_CHAOS=1000 or 1000+5000 asks for others.
@@ -63,6 +64,6 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d seeds: %d calls, %d failed, %d bytes compared; %d combinations of faults; %v", n, calls, failed, bytes, len(combinations), kinds)
 	if n >= 1000 {
 		require.GreaterOrEqual(t, len(combinations), 200)
-		require.Len(t, kinds, 18, "every kind fired")
+		require.Len(t, kinds, len(faults.Kinds()), "every kind fired")
 	}
 }

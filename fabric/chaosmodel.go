@@ -17,11 +17,13 @@ type chaosFile struct {
 	zeros map[uint32]bool // versions of truncations, which leave zeros
 	size  int             // that the file can have at most
 	crash bool            // a crash may come at any time
+	gen   uint32          // of the server, that now is of
 }
 
 // chaosCell is what may be in a cell. Version 0 is nothing: zeros, or the end of the file.
 type chaosCell struct {
 	poss []uint32 // that READ may see; never empty
+	now  []uint32 // likewise, as long as the server has not crashed since gen
 	kept []uint32 // that a crash may leave; never empty
 	late []uint32 // of calls whose end is unknown: they may still happen, after later ones
 }
@@ -29,7 +31,7 @@ type chaosCell struct {
 func newChaosFile(num uint64, name string, cell, cells int, crash bool) *chaosFile {
 	f := &chaosFile{num: num, name: name, cell: cell, crash: crash, cells: make([]chaosCell, cells), zeros: map[uint32]bool{0: true}}
 	for i := range f.cells {
-		f.cells[i].poss, f.cells[i].kept = []uint32{0}, []uint32{0}
+		f.cells[i] = chaosCell{poss: []uint32{0}, now: []uint32{0}, kept: []uint32{0}}
 	}
 	return f
 }
@@ -39,7 +41,8 @@ type outcome uint8
 
 const (
 	done    outcome = iota // it happened, and stays
-	volatil                // it happened, and a crash may take it back
+	fresh                  // it happened, and no crash has come since it began
+	volatil                // it happened, and a crash may have taken it back
 	maybe                  // it happened or not, and will not later
 	late                   // it may happen at any time
 )
@@ -50,15 +53,27 @@ func (f *chaosFile) next() uint32 {
 	return f.last
 }
 
+// begin is the beginning of a call in generation gen of the server.
+func (f *chaosFile) begin(gen uint32) {
+	if f.gen == gen {
+		return
+	}
+	f.gen = gen
+	for i := range f.cells {
+		f.cells[i].now = slices.Clone(f.cells[i].poss)
+	}
+}
+
 // note says what became of version v in cells [from, to).
 func (f *chaosFile) note(v uint32, from, to int, o outcome) {
 	for i := from; i < to; i++ {
 		c := &f.cells[i]
-		c.poss, c.kept = c.with(c.poss, v), c.with(c.kept, v)
+		c.poss, c.now, c.kept = c.with(c.poss, v), c.with(c.now, v), c.with(c.kept, v)
 		switch o {
 		case done:
-			c.poss, c.kept = c.settled(c.poss, v), c.settled(c.kept, v)
-		case volatil:
+			c.poss, c.now, c.kept = c.settled(c.poss, v), c.settled(c.now, v), c.settled(c.kept, v)
+		case fresh:
+			c.now = c.settled(c.now, v)
 			if !f.crash {
 				c.poss = c.settled(c.poss, v)
 			}
@@ -107,8 +122,27 @@ func (f *chaosFile) data(v uint32, from, to int) []byte {
 	return b
 }
 
-// check compares what was read at off with what may be there, after a crash or before.
-func (f *chaosFile) check(b []byte, off int, crashed bool) error {
+// when says which possibilities hold.
+type when uint8
+
+const (
+	calm    when = iota // no crash since begin
+	ever                // a crash may have come
+	crashed             // one has, just now
+)
+
+func (c *chaosCell) at(w when) []uint32 {
+	switch w {
+	case calm:
+		return c.now
+	case ever:
+		return c.poss
+	}
+	return c.kept
+}
+
+// check compares what was read at off with what may be there.
+func (f *chaosFile) check(b []byte, off int, w when) error {
 	var buf []byte
 	for len(b) > 0 {
 		i, at := off/f.cell, off%f.cell
@@ -117,10 +151,7 @@ func (f *chaosFile) check(b []byte, off int, crashed bool) error {
 		}
 		n := min(len(b), f.cell-at)
 		ok := make([]bool, n)
-		list := f.cells[i].poss
-		if crashed {
-			list = f.cells[i].kept
-		}
+		list := f.cells[i].at(w)
 		for _, v := range list {
 			buf = append(buf[:0], make([]byte, n)...)
 			f.fill(buf, v, i, at)
@@ -151,38 +182,11 @@ func (f *chaosFile) whose(b []byte, i, at, k, n int) string {
 }
 
 // checkAll compares a whole file, of which b is all.
-func (f *chaosFile) checkAll(b []byte, crashed bool) error {
+func (f *chaosFile) checkAll(b []byte, w when) error {
 	if len(b) > f.size {
 		return fmt.Errorf("file %s is %d bytes long, can be %d at most", f.name, len(b), f.size)
 	}
 	all := make([]byte, len(f.cells)*f.cell) // what is missing is zeros
 	copy(all, b)
-	return f.check(all, 0, crashed)
-}
-
-// chaosNames is a directory as its only user knows it: for each name, which objects it may be of.
-type chaosNames struct {
-	dir   string
-	poss  map[string][]uint64 // 0: the name is not there
-	murky map[string]bool     // nothing is known: a call may still happen
-	files map[uint64]*chaosFile
-}
-
-func (d *chaosNames) set(name string, objs ...uint64) { d.poss[name] = objs }
-
-// may adds possibilities.
-func (d *chaosNames) may(name string, objs ...uint64) {
-	for _, o := range objs {
-		if !slices.Contains(d.poss[name], o) {
-			d.poss[name] = append(d.poss[name], o)
-		}
-	}
-}
-
-// check says whether a name may be of an object, 0 for none.
-func (d *chaosNames) check(name string, obj uint64) error {
-	if d.murky[name] || slices.Contains(d.poss[name], obj) {
-		return nil
-	}
-	return fmt.Errorf("%s/%s is object %d; possible are %v (0: none)", d.dir, name, obj, d.poss[name])
+	return f.check(all, 0, w)
 }

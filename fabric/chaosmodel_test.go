@@ -24,9 +24,9 @@ func TestChaosFindsLies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
-				plan := planChaos(seed)
-				plan.params.Faults, plan.crash, plan.remove, plan.soft = nil, false, false, false
-				plan.params.Faults = []faults.Fault{{Kind: faults.Slow, P: 0.1, By: 100 * time.Microsecond, Optional: true}}
+				plan, err := planChaos(seed, ChaosOptions{Proto: "rdma", Faults: []faults.Fault{{Kind: faults.Slow, P: 0.1, By: 100 * time.Microsecond, Optional: true}}})
+				require.NoError(t, err)
+				plan.soft = false
 				lie(&plan)
 				if _, err := runChaos(context.Background(), seed, plan); err != nil {
 					t.Logf("seed %d: %v", seed, err)
@@ -88,33 +88,54 @@ func (l *liar) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte, a *v
 
 func TestChaosModel(t *testing.T) {
 	f := newChaosFile(1, "x", 10, 3, true)
-	require.NoError(t, f.checkAll(nil, true))
+	require.NoError(t, f.checkAll(nil, crashed))
 	v1, v2 := f.next(), f.next()
 	f.size = 30
 	f.note(v1, 0, 2, maybe)
-	require.NoError(t, f.checkAll(nil, false))
-	require.NoError(t, f.checkAll(f.data(v1, 0, 2), false))
+	require.NoError(t, f.checkAll(nil, ever))
+	require.NoError(t, f.checkAll(f.data(v1, 0, 2), ever))
 	mixed := append(f.data(v1, 0, 1)[:5], make([]byte, 5)...)
-	require.NoError(t, f.checkAll(mixed, true), "byte by byte")
-	require.Error(t, f.checkAll(f.data(v1, 0, 3), false), "cell 2 was never written")
+	require.NoError(t, f.checkAll(mixed, crashed), "byte by byte")
+	require.Error(t, f.checkAll(f.data(v1, 0, 3), ever), "cell 2 was never written")
 	f.note(v1, 0, 2, done)
-	require.Error(t, f.checkAll(nil, false))
-	require.Error(t, f.checkAll(mixed, true))
+	require.Error(t, f.checkAll(nil, ever))
+	require.Error(t, f.checkAll(mixed, crashed))
 	f.note(v2, 1, 3, volatil)
-	require.NoError(t, f.checkAll(f.data(v1, 0, 2), false), "a crash may take it back")
+	require.NoError(t, f.checkAll(f.data(v1, 0, 2), ever), "a crash may take it back")
 	both := append(f.data(v1, 0, 1), f.data(v2, 1, 3)...)
-	require.NoError(t, f.checkAll(both, false))
+	require.NoError(t, f.checkAll(both, ever))
 	f.note(v2, 1, 3, late)
 	v3 := f.next()
 	f.note(v3, 0, 3, done)
-	require.NoError(t, f.checkAll(append(f.data(v3, 0, 1), f.data(v2, 1, 3)...), true), "it came late")
-	require.Error(t, f.checkAll(both, true))
-	require.Error(t, f.checkAll(make([]byte, 31), true))
+	require.NoError(t, f.checkAll(append(f.data(v3, 0, 1), f.data(v2, 1, 3)...), crashed), "it came late")
+	require.Error(t, f.checkAll(both, crashed))
+	require.Error(t, f.checkAll(make([]byte, 31), crashed))
 
 	strict := newChaosFile(2, "y", 8, 1, false)
 	v := strict.next()
 	strict.size = 8
-	strict.note(v, 0, 1, volatil)
-	require.Error(t, strict.checkAll(nil, false), "no crash can have taken it back")
-	require.NoError(t, strict.checkAll(nil, true), "the last crash can")
+	strict.note(v, 0, 1, fresh)
+	require.Error(t, strict.checkAll(nil, ever), "no crash can have taken it back")
+	require.NoError(t, strict.checkAll(nil, crashed), "the last crash can")
+}
+
+// As long as there was no crash, data that was written is there; then it is or not.
+func TestChaosModelCalm(t *testing.T) {
+	f := newChaosFile(1, "x", 10, 1, true)
+	f.size = 10
+	f.begin(2)
+	v1 := f.next()
+	f.note(v1, 0, 1, fresh)
+	require.NoError(t, f.checkAll(f.data(v1, 0, 1), calm))
+	require.Error(t, f.checkAll(nil, calm))
+	require.NoError(t, f.checkAll(nil, ever))
+	f.begin(4)
+	require.NoError(t, f.checkAll(nil, calm))
+	v2 := f.next()
+	f.note(v2, 0, 1, volatil)
+	for _, b := range [][]byte{nil, f.data(v1, 0, 1), f.data(v2, 0, 1)} {
+		require.NoError(t, f.checkAll(b, calm))
+	}
+	f.note(v2, 0, 1, done)
+	require.Error(t, f.checkAll(f.data(v1, 0, 1), crashed))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -15,38 +14,34 @@ import (
 	"example.org/nfsrdma/nfsserver/vfs"
 )
 
-// chaosTask makes one call after another in a directory of its own, and knows what must come of them.
+// chaosTask makes one call after another in directories of its own, and knows what must come of them.
 type chaosTask struct {
 	c     *chaos
 	r     *rand.Rand
 	dir   string
-	fh    nfsclient.FH
+	dirs  [2]nfsclient.FH // dir, and sub in it
 	names chaosNames
-
-	data    *chaosFile // cells
-	made    bool       // the file is there
-	dfh     nfsclient.FH
-	file    *nfsclient.File // nil: by procedures
-	pending []pendingWrite  // unstable
-}
-
-// pendingWrite is an acknowledged unstable WRITE.
-type pendingWrite struct {
-	v        uint32
-	from, to int
-	verf     nfsclient.Verf
+	data  []*chaosData
 }
 
 func newChaosTask(c *chaos, i int) *chaosTask {
 	dir := fmt.Sprintf("t%d", i)
-	return &chaosTask{
-		c: c, dir: dir, r: rand.New(rand.NewPCG(c.f.params.Seed, uint64(i)+1)),
-		names: chaosNames{dir: dir, poss: map[string][]uint64{}, murky: map[string]bool{}, files: map[uint64]*chaosFile{}},
-	}
+	return &chaosTask{c: c, dir: dir, r: rand.New(rand.NewPCG(c.f.params.Seed, uint64(i)+1)), names: newChaosNames(dir)}
 }
 
-// judge says what the end of a call says of its effect, and whether it is one that there may be.
-func (t *chaosTask) judge(what string, err error) (settled bool) {
+// gen is the generation of the server: even while one runs, odd while one is crashing.
+func (t *chaosTask) gen() uint32 { return t.c.f.crashes.Load() }
+
+// calm says whether the server that ran in generation gen, when a call began, still does.
+func (t *chaosTask) calm(gen uint32) bool { return gen%2 == 0 && t.gen() == gen }
+
+func (t *chaosTask) violated(format string, args ...any) {
+	t.c.violated(fmt.Errorf("%s: %w", t.dir, fmt.Errorf(format, args...)))
+}
+
+// judge says whether the end of a call, begun in generation gen, says that it will have no effect later, and whether it is
+// an end that there may be. Want are statuses that the call must end with, if it ends with one at all.
+func (t *chaosTask) judge(what string, gen uint32, err error, want ...nfsclient.Status) (settled bool) {
 	c := t.c
 	c.mu.Lock()
 	c.rep.Calls++
@@ -55,29 +50,30 @@ func (t *chaosTask) judge(what string, err error) (settled bool) {
 	}
 	c.mu.Unlock()
 	if err == nil {
+		if len(want) > 0 {
+			t.violated("%s succeeds, and must end with %v", what, want)
+		}
 		return true
 	}
 	var st *nfsclient.Error
 	if !errors.As(err, &st) {
 		if sched.Ended(err) {
-			c.violated(fmt.Errorf("%s/%s: hang: %w", t.dir, what, err))
+			t.violated("%s: hang: %w", what, err)
 		}
 		return false
 	}
+	explained := slices.Contains(want, st.Status)
 	switch st.Status {
 	case nfsclient.NFS3ERR_IO, nfsclient.NFS3ERR_NOSPC: // injected
-	case nfsclient.NFS3ERR_JUKEBOX: // try again later
+		explained = true
 	case nfsclient.NFS3ERR_SERVERFAULT:
-		if !c.plan.serverFails {
-			c.violated(fmt.Errorf("%s/%s: %w: nothing explains it", t.dir, what, err))
-		}
-	case nfsclient.NFS3ERR_NOENT, nfsclient.NFS3ERR_EXIST, nfsclient.NFS3ERR_STALE:
-		// Retransmitted to a server that has forgotten the first call, or after one that may come late.
-		if !c.plan.crash && !c.plan.soft {
-			c.violated(fmt.Errorf("%s/%s: %w: nothing explains it", t.dir, what, err))
-		}
-	default:
-		c.violated(fmt.Errorf("%s/%s: %w: nothing explains it", t.dir, what, err))
+		explained = explained || c.plan.serverFails
+	case nfsclient.NFS3ERR_NOENT, nfsclient.NFS3ERR_EXIST:
+		// Made again at a server that has forgotten the first time.
+		explained = explained || !t.calm(gen)
+	}
+	if !explained {
+		t.violated("%s: %w: nothing explains it", what, err)
 	}
 	return true
 }
@@ -98,7 +94,7 @@ func (t *chaosTask) retry(ctx context.Context, what string, f func() error) bool
 			return true
 		}
 		if sched.Ended(err) {
-			t.judge(what, err)
+			t.violated("%s: hang: %w", what, err)
 			return false
 		}
 		if t.c.f.Sleep(ctx, 2*time.Millisecond) != nil {
@@ -106,48 +102,60 @@ func (t *chaosTask) retry(ctx context.Context, what string, f func() error) bool
 		}
 	}
 	if !t.c.plan.remove {
-		t.c.violated(fmt.Errorf("%s/%s: fails again and again", t.dir, what))
+		t.violated("%s fails again and again", what)
 	}
 	return false
 }
 
 func (t *chaosTask) run(ctx context.Context) {
-	c := t.c
-	if !t.retry(ctx, "MKDIR", func() error {
-		if err := c.m.MkdirAll(ctx, t.dir, 0o755); err != nil {
-			return err
-		}
-		var err error
-		t.fh, _, err = c.m.LookupPath(ctx, t.dir)
-		return err
-	}) {
+	if !t.prepare(ctx) {
 		return
 	}
-	n := c.m.Negotiated()
-	cell := min([]int{500, 1000, 4096, 5000, 16384, 40000}[t.r.IntN(6)], n.WSize, n.RSize)
-	t.data = newChaosFile(t.number(), "data", cell, 8+t.r.IntN(24), c.plan.crash)
-	if !t.retry(ctx, "open", func() error {
-		fl, err := c.m.OpenFile(ctx, t.dir+"/data", os.O_RDWR|os.O_CREATE, 0o644)
-		if err == nil {
-			t.file, t.dfh = fl, fl.FH()
-		}
-		return err
-	}) {
-		return
-	}
-	t.made = true
-	if t.r.IntN(2) == 0 {
-		t.file = nil
-	}
-	for range c.plan.steps {
+	for range t.c.plan.steps {
 		t.step(ctx)
-		if t.r.IntN(4) == 0 && c.f.Sleep(ctx, time.Duration(t.r.IntN(500))*time.Microsecond) != nil {
+		if t.r.IntN(4) == 0 && t.c.f.Sleep(ctx, time.Duration(t.r.IntN(500))*time.Microsecond) != nil {
 			return
 		}
 	}
-	if t.r.IntN(3) > 0 {
-		t.sync(ctx)
+	for _, d := range t.data {
+		if t.r.IntN(3) > 0 {
+			d.sync(ctx)
+		}
 	}
+}
+
+// prepare makes directories and files.
+func (t *chaosTask) prepare(ctx context.Context) bool {
+	m := t.c.m
+	for i, dir := range []string{t.dir, t.dir + "/sub"} {
+		if !t.retry(ctx, "MKDIR", func() error {
+			if err := m.MkdirAll(ctx, dir, 0o755); err != nil {
+				return err
+			}
+			var err error
+			t.dirs[i], _, err = m.LookupPath(ctx, dir)
+			return err
+		}) {
+			return false
+		}
+	}
+	for i := range 1 + t.r.IntN(3) {
+		d := t.newData(fmt.Sprintf("data%d", i))
+		if !t.retry(ctx, "open", func() error {
+			fl, err := m.OpenFile(ctx, t.dir+"/"+d.f.name, os.O_RDWR|os.O_CREATE, 0o644)
+			if err == nil {
+				d.file, d.fh = fl, fl.FH()
+			}
+			return err
+		}) {
+			return false
+		}
+		if t.r.IntN(2) == 0 {
+			d.file = nil
+		}
+		t.data = append(t.data, d)
+	}
+	return true
 }
 
 // number is that of a new file.
@@ -158,352 +166,113 @@ func (t *chaosTask) number() uint64 {
 	return t.c.files
 }
 
-func (t *chaosTask) step(ctx context.Context) {
-	switch k := t.r.IntN(20); {
-	case k < 6:
-		t.write(ctx, nfsclient.UNSTABLE)
-	case k < 8:
-		t.write(ctx, nfsclient.FILE_SYNC)
-	case k < 10:
-		t.sync(ctx)
-	case k < 13:
-		t.read(ctx)
-	case k < 14:
-		t.truncate(ctx)
-	case k < 16:
-		t.create(ctx)
-	case k < 17:
-		t.remove(ctx)
-	case k < 19:
-		t.rename(ctx)
-	default:
-		t.list(ctx)
-	}
-}
-
-// span draws cells of one call of n bytes at most.
-func (t *chaosTask) span(most int) (from, to int) {
-	f := t.data
-	from = t.r.IntN(len(f.cells))
-	return from, min(from+1+t.r.IntN(max(most/f.cell, 1)), len(f.cells))
-}
-
-func (t *chaosTask) write(ctx context.Context, how nfsclient.StableHow) {
-	f := t.data
-	most := t.c.m.WSize()
-	if t.file != nil {
-		most *= 3
-	}
-	from, to := t.span(most)
-	v := f.next()
-	b := f.data(v, from, to)
-	off := from * f.cell
-	f.size = max(f.size, to*f.cell)
-	// Until the answer, it may be there.
-	f.note(v, from, to, maybe)
-	if t.file != nil { // which must know of all writes: what a crash has lost it writes again
-		n, err := t.file.WriteAt(b, int64(off))
-		settled := t.judge("write", err)
-		mid := from + n/f.cell
-		f.note(v, from, mid, volatil)
-		t.pending = append(t.pending, pendingWrite{v: v, from: from, to: mid})
-		if err != nil {
-			f.note(v, mid, to, unknown(settled))
-		}
-		if how == nfsclient.FILE_SYNC {
-			t.sync(ctx)
-		}
-		return
-	}
-	res, err := t.c.m.Write(ctx, t.dfh, uint64(off), b, how)
-	settled := t.judge("WRITE", err)
-	if err != nil {
-		f.note(v, from, to, unknown(settled))
-		return
-	}
-	to = from + res.Count/f.cell
-	if res.Committed == nfsclient.FILE_SYNC {
-		f.note(v, from, to, done)
-		return
-	}
-	f.note(v, from, to, volatil)
-	t.pending = append(t.pending, pendingWrite{v, from, to, res.Verf})
-}
-
-// sync makes what is pending stable, and writes again what is lost.
-func (t *chaosTask) sync(ctx context.Context) {
-	f := t.data
-	if t.file != nil {
-		err := t.file.Sync()
-		if settled := t.judge("sync", err); err != nil {
-			// What it writes again may come late, too.
-			for _, w := range t.pending {
-				f.note(w.v, w.from, w.to, unknown(settled))
-			}
-			return
-		}
-		for _, w := range t.pending {
-			f.note(w.v, w.from, w.to, done)
-		}
-		t.pending = t.pending[:0]
-		return
-	}
-	verf, err := t.c.m.Commit(ctx, t.dfh, 0, 0)
-	if t.judge("COMMIT", err); err != nil {
-		return
-	}
-	list := t.pending
-	t.pending = nil
-	for _, w := range list {
-		if w.verf == verf {
-			f.note(w.v, w.from, w.to, done)
-			continue
-		}
-		if !t.c.plan.crash {
-			t.c.violated(fmt.Errorf("%s: the write verifier changed without a crash", t.dir))
-		}
-		// Lost, maybe: it stays uncertain. What a user would write again is written as a new version now and then.
-	}
-}
-
-func (t *chaosTask) read(ctx context.Context) {
-	f := t.data
-	most := t.c.m.RSize()
-	if t.file != nil {
-		most *= 3
-	}
-	from, to := t.span(most)
-	b := make([]byte, (to-from)*f.cell)
-	for i := range b {
-		b[i] = 0xfe
-	}
-	var n int
-	var eof bool
-	var err error
-	if t.file != nil {
-		n, err = t.file.ReadAt(b, int64(from*f.cell))
-		if n < len(b) && errors.Is(err, io.EOF) {
-			eof, err = true, nil
-		}
-	} else {
-		n, eof, err = t.c.m.Read(ctx, t.dfh, uint64(from*f.cell), b)
-	}
-	if t.judge("READ", err); err != nil {
-		return
-	}
-	if eof {
-		clear(b[n:]) // nothing is as good as zeros
-		n = len(b)
-	}
+func (t *chaosTask) compared(n int) {
 	t.c.mu.Lock()
 	t.c.rep.Bytes += int64(n)
 	t.c.mu.Unlock()
-	if err := f.check(b[:n], from*f.cell, false); err != nil {
-		t.c.violated(fmt.Errorf("%s: READ: %w", t.dir, err))
-	}
 }
 
-func (t *chaosTask) truncate(ctx context.Context) {
-	f := t.data
-	to := t.r.IntN(len(f.cells) + 1)
-	v := f.next()
-	f.zeros[v] = true
-	f.size = max(f.size, to*f.cell)
-	f.note(v, to, len(f.cells), maybe)
-	var err error
-	if t.file != nil {
-		err = t.file.Truncate(int64(to * f.cell))
-	} else {
-		_, err = t.c.m.SetAttr(ctx, t.dfh, &nfsclient.Sattr{SetSize: true, Size: uint64(to * f.cell)}, nil)
-	}
-	settled := t.judge("SETATTR", err)
-	if err != nil {
-		f.note(v, to, len(f.cells), unknown(settled))
-		return
-	}
-	f.note(v, to, len(f.cells), done)
-}
-
-// chaosNameList are the names that tasks make and remove.
-var chaosNameList = []string{"a", "b", "c", "d"}
-
-// name draws a name of which all is known: whether it is there, present.
-func (t *chaosTask) name(present bool) (string, bool) {
-	var fit []string
-	for _, n := range chaosNameList {
-		p := t.names.poss[n]
-		if len(p) == 0 {
-			t.names.set(n, 0)
-			p = t.names.poss[n]
-		}
-		if !t.names.murky[n] && len(p) == 1 && (p[0] != 0) == present {
-			fit = append(fit, n)
-		}
-	}
-	if len(fit) == 0 {
-		return "", false
-	}
-	return fit[t.r.IntN(len(fit))], true
-}
-
-// unsure says that a call on names ended with an error.
-func (t *chaosTask) unsure(ctx context.Context, settled bool, names ...string) {
-	for _, n := range names {
-		if !settled {
-			t.names.murky[n] = true
-			continue
-		}
-		res, err := t.c.m.Lookup(ctx, t.fh, n)
-		switch {
-		case err == nil && res.Attr.Present:
-			obj := res.Attr.Attr.FileID
-			if err := t.names.check(n, obj); err != nil {
-				t.c.violated(err)
-			}
-			t.names.set(n, obj)
-		case errors.Is(err, nfsclient.NFS3ERR_NOENT):
-			if err := t.names.check(n, 0); err != nil {
-				t.c.violated(err)
-			}
-			t.names.set(n, 0)
-		}
-	}
-}
-
-func (t *chaosTask) create(ctx context.Context) {
-	n, ok := t.name(false)
-	if !ok {
-		return
-	}
-	res, err := t.c.m.Create(ctx, t.fh, n, nfsclient.CreateHow{Mode: nfsclient.GUARDED, Attr: nfsclient.Sattr{SetMode: true, Mode: 0o644}})
-	_ = t.judge("CREATE", err)
-	if err != nil || !res.HasFH || !res.Attr.Present {
-		// It may be there, and its number is not known.
-		t.names.murky[n] = true
-		return
-	}
-	obj := res.Attr.Attr.FileID
-	t.names.set(n, obj)
-	f := newChaosFile(t.number(), fmt.Sprintf("%s (object %d)", n, obj), min(700, t.c.m.WSize()), 1, t.c.plan.crash)
-	t.names.files[obj] = f
-	v := f.next()
-	f.size = f.cell
-	f.note(v, 0, 1, maybe)
-	_, err = t.c.m.Write(ctx, res.FH, 0, f.data(v, 0, 1), nfsclient.FILE_SYNC)
-	settled := t.judge("WRITE", err)
-	if err != nil {
-		f.note(v, 0, 1, unknown(settled))
-		return
-	}
-	f.note(v, 0, 1, done)
-}
-
-func (t *chaosTask) remove(ctx context.Context) {
-	n, ok := t.name(true)
-	if !ok {
-		return
-	}
-	_, err := t.c.m.Remove(ctx, t.fh, n)
-	settled := t.judge("REMOVE", err)
-	if err != nil {
-		t.names.may(n, 0)
-		t.unsure(ctx, settled, n)
-		return
-	}
-	t.names.set(n, 0)
-}
-
-func (t *chaosTask) rename(ctx context.Context) {
-	from, ok := t.name(true)
-	if !ok {
-		return
-	}
-	to, ok := t.name(t.r.IntN(2) == 0)
-	if !ok || from == to {
-		return
-	}
-	obj := t.names.poss[from][0]
-	err := t.c.m.Rename(ctx, t.fh, from, t.fh, to)
-	settled := t.judge("RENAME", err)
-	if err != nil {
-		t.names.may(from, 0)
-		t.names.may(to, obj)
-		t.unsure(ctx, settled, from, to)
-		return
-	}
-	t.names.set(from, 0)
-	t.names.set(to, obj)
-}
-
-// list reads the directory.
-func (t *chaosTask) list(ctx context.Context) {
-	res, err := t.c.m.ReadDir(ctx, t.fh, 0, nfsclient.Verf{}, 8192)
-	if t.judge("READDIR", err); err != nil || !res.EOF {
-		return
-	}
-	seen := map[string]uint64{}
-	var e nfsclient.Entry
-	for res.Entries.Next(&e) {
-		seen[string(e.Name)] = e.FileID
-	}
-	t.checkNames(func(n string) uint64 { return seen[n] }, "READDIR")
-}
-
-func (t *chaosTask) checkNames(get func(string) uint64, how string) {
-	for _, n := range chaosNameList {
-		if len(t.names.poss[n]) == 0 {
-			continue
-		}
-		if err := t.names.check(n, get(n)); err != nil {
-			t.c.violated(fmt.Errorf("%s: %w", how, err))
-		}
+func (t *chaosTask) step(ctx context.Context) {
+	d := t.data[t.r.IntN(len(t.data))]
+	switch k := t.r.IntN(32); {
+	case k < 7:
+		d.write(ctx, nfsclient.UNSTABLE)
+	case k < 9:
+		d.write(ctx, []nfsclient.StableHow{nfsclient.FILE_SYNC, nfsclient.DATA_SYNC}[k%2])
+	case k < 12:
+		d.sync(ctx)
+	case k < 16:
+		d.read(ctx)
+	case k < 17:
+		d.truncate(ctx)
+	case k < 18:
+		t.create(ctx)
+	case k < 19:
+		t.mkdir(ctx)
+	case k < 20:
+		t.symlink(ctx)
+	case k < 22:
+		t.link(ctx)
+	case k < 23:
+		t.remove(ctx)
+	case k < 24:
+		t.rmdir(ctx)
+	case k < 27:
+		t.rename(ctx)
+	case k < 28:
+		t.look(ctx)
+	case k < 29:
+		t.refused(ctx)
+	default:
+		t.list(ctx, t.r.IntN(2))
 	}
 }
 
 // audit compares all that is stored with what may be there.
 func (t *chaosTask) audit(ctx context.Context, fs vfs.FS) error {
-	if t.data == nil {
+	if len(t.data) == 0 {
 		return nil
 	}
-	var dir vfs.Attr
-	if err := fs.Lookup(ctx, fs.Root(), t.dir, &dir); err != nil {
+	ids := map[string]vfs.ID{}
+	var root vfs.Attr
+	if err := fs.Lookup(ctx, fs.Root(), t.dir, &root); err != nil {
 		return fmt.Errorf("directory %s: %w", t.dir, err)
 	}
-	ids := map[string]vfs.ID{}
-	var names []string
-	if _, _, err := fs.ReadDir(ctx, dir.ID, 0, 0, func(e *vfs.DirEntry) bool {
-		ids[e.Name] = e.ID
-		names = append(names, e.Name)
-		return true
-	}); err != nil {
+	read := func(dir vfs.ID, prefix string) error {
+		_, _, err := fs.ReadDir(ctx, dir, 0, 0, func(e *vfs.DirEntry) bool {
+			if e.Name != "." && e.Name != ".." {
+				ids[prefix+e.Name] = e.ID
+			}
+			return true
+		})
 		return err
 	}
-	known := append(slices.Clone(chaosNameList), "data", ".", "..")
-	for _, n := range names {
+	if err := read(root.ID, ""); err != nil {
+		return err
+	}
+	if err := read(ids["sub"], "sub/"); err != nil {
+		return fmt.Errorf("directory %s/sub: %w", t.dir, err)
+	}
+	known := append(slices.Clone(chaosNameList), "sub")
+	for _, d := range t.data {
+		known = append(known, d.f.name)
+	}
+	for n := range ids {
 		if !slices.Contains(known, n) {
 			return fmt.Errorf("directory %s has %q, which nobody made", t.dir, n)
 		}
 	}
-	t.checkNames(func(n string) uint64 { return ids[n].Ino }, "audit")
 	var errs []error
 	look := func(n string, f *chaosFile) {
 		b, err := readStored(ctx, fs, ids[n])
 		if err == nil {
-			err = f.checkAll(b, true)
+			err = f.checkAll(b, crashed)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", t.dir, err))
 		}
 	}
-	if t.made {
-		if _, ok := ids["data"]; !ok {
-			return fmt.Errorf("file %s/data is gone", t.dir)
+	for _, d := range t.data {
+		if _, ok := ids[d.f.name]; !ok {
+			errs = append(errs, fmt.Errorf("file %s/%s is gone", t.dir, d.f.name))
+			continue
 		}
-		look("data", t.data)
+		look(d.f.name, d.f)
 	}
 	for _, n := range chaosNameList {
-		if f := t.names.files[ids[n].Ino]; f != nil && !t.names.murky[n] { // whose number may be an old file's
-			look(n, f)
+		if err := t.names.check(n, ids[n].Ino); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		o := t.names.objs[ids[n].Ino]
+		switch {
+		case o == nil || t.names.murky[n]: // whose number may be an old object's
+		case o.file != nil:
+			look(n, o.file)
+		case o.kind == nfsclient.NF3LNK:
+			if s, err := fs.ReadLink(ctx, ids[n]); err != nil || s != o.target {
+				errs = append(errs, fmt.Errorf("link %s/%s leads to %q, must to %q: %w", t.dir, n, s, o.target, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -64,6 +64,9 @@ func Kinds() []Kind {
 // Action says whether a kind happens beside the event that triggers it.
 func (k Kind) Action() bool { return k >= QPError && k < numKinds }
 
+// CM says whether a fault is looked for at messages of connection management.
+func (f *Fault) CM() bool { return f.point() == onCM }
+
 // Dir is the way of a packet.
 type Dir uint8
 
