@@ -60,7 +60,7 @@ func (x *Injector) act(st *state) {
 			ok = x.owner.Disconnect(d.side)
 		}
 	}
-	if err != nil && x.on() { // otherwise what is being closed has ended it
+	if err != nil && x.on() && !x.sides[Server].away() { // otherwise what is being closed has ended it, or there is no device for a server
 		x.failed(st, err)
 	}
 	if ok {
@@ -84,6 +84,9 @@ func (d *device) remove(st *state) error {
 	}
 	st.had()
 	if st.By == 0 {
+		d.mu.Lock()
+		d.removals++ // for good
+		d.mu.Unlock()
 		r.Remove()
 		return nil
 	}
@@ -109,6 +112,16 @@ func (d *device) remove(st *state) error {
 		return d.x.owner.Restart(sched.Cleanup)
 	}
 	return nil
+}
+
+// away says whether the device has been taken away.
+func (d *device) away() bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.removals > 0
 }
 
 // act does an action to the last connection of the device.

@@ -17,7 +17,7 @@ type device struct {
 
 	mu       sync.Mutex
 	qps      []*qp // that exist
-	removals int   // that bring it back
+	removals int   // that are in force
 }
 
 // removable is a device that can be taken away.

@@ -50,12 +50,15 @@ type Count struct {
 func New(s *sched.Sched, list []Fault) (*Injector, error) {
 	x := &Injector{s: s, tasks: s.NewGroup("actions of faults")}
 	x.ctx, x.cancel = s.WithCancel(context.Background())
-	for i, f := range list {
+	same := map[Fault]int{}
+	for _, f := range list {
 		if err := f.Validate(); err != nil {
 			x.cancel()
 			return nil, err
 		}
-		st := &state{Fault: f, rng: s.Rand(fmt.Sprintf("fault %d %v", i, f))}
+		// What a fault does must not depend on the others in the list.
+		st := &state{Fault: f, rng: s.Rand(fmt.Sprintf("fault %v %d", f, same[f]))}
+		same[f]++
 		x.all = append(x.all, st)
 		x.by[f.point()] = append(x.by[f.point()], st)
 	}

@@ -51,7 +51,7 @@ var allowed = []struct {
 	{"fabric", []string{"fabric/faults", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/"}},
 	{"scenarios", []string{"fabric", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/sched", "internal/tcpsim"}},
 	{"scenarios/conformance", []string{"nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "internal/"}},
-	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "fabric/chunkfuzz", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/sched", "internal/metrics"}},
+	{"scenarios/", []string{"scenarios", "scenarios/", "fabric", "fabric/chunkfuzz", "fabric/faults", "nfsclient", "nfsserver", "nfsserver/", "verbs", "verbs/softroce", "verbs/rdmacore", "internal/sched", "internal/metrics"}},
 	{"internal/report", nil},
 	{"internal/metrics", nil},
 	{"internal/arch", nil},

@@ -24,6 +24,7 @@ type cli struct {
 	Probe   probeCmd       `cmd:"" help:"Say what an NFS server over RDMA or TCP negotiates, and check its data."`
 	Conform conformanceCmd `cmd:"" name:"conformance" help:"Check the rules of the RFCs, of the embedded ends or of another server."`
 	Fuzz    fuzzCmd        `cmd:"" help:"Send hostile calls to the embedded server or another, and judge what comes."`
+	Chaos   chaosCmd       `cmd:"" help:"Mix faults at random under a load whose every byte is checked."`
 	Devices devicesCmd     `cmd:"" help:"List the RDMA devices: those that softroce plays, and this machine's."`
 }
 
@@ -37,6 +38,7 @@ const description = `NFS over RDMA in one process: an embedded client and server
   nfsrdma serve -d rxe0 -e /=DIR        a server that Linux can mount, over RDMA; -tcp for TCP
   nfsrdma probe tcp://server/path       what a server negotiates, and whether its data is right
   nfsrdma fuzz                          hostile chunk lists against a server
+  nfsrdma chaos                         faults at random under a load that is checked
   nfsrdma conformance                   the rules of the RFCs, and the checks that prove them
 
 Flags may be written with one dash or two.`
