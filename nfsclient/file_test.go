@@ -348,6 +348,32 @@ func TestTraceLines(t *testing.T) {
 	assert.Regexp(t, `^< RDMA_MSG xid=0x[0-9a-f]{8} vers=1 credits=\d+ \| GETATTR NFS3_OK `, lines[1])
 }
 
+// Data is no part of what is printed, whether it goes inline, in a chunk or with all of the call.
+func TestTraceOfData(t *testing.T) {
+	for _, how := range []struct {
+		mode nfsclient.RegMode
+		n    int
+	}{{nfsclient.FastReg, 3}, {nfsclient.FastReg, 3000}, {nfsclient.FastReg, 20000}, {nfsclient.Bounce, 1000}} {
+		var lines []string
+		e := newEnv(t, mode(how.mode), client(func(c *nfsclient.Config) { c.Trace = func(l string) { lines = append(lines, l) } }))
+		c, err := e.m.Create(bg, e.m.Root(), "f", nfsclient.CreateHow{})
+		require.NoError(t, err)
+		_, err = e.m.Write(bg, c.FH, 0, pattern(how.n, 1), nfsclient.FILE_SYNC)
+		require.NoError(t, err)
+		_, _, err = e.m.Read(bg, c.FH, 0, make([]byte, how.n))
+		require.NoError(t, err)
+		for _, n := range []int{1, 1000} {
+			s, err := e.m.Symlink(bg, e.m.Root(), fmt.Sprint("l", n), strings.Repeat("t", n), &nfsclient.Sattr{})
+			require.NoError(t, err)
+			_, err = e.m.ReadLink(bg, s.FH)
+			require.NoError(t, err)
+		}
+		all := strings.Join(lines, "\n")
+		assert.NotContains(t, all, "bad")
+		assert.Regexp(t, fmt.Sprintf(`(?m)^> .* \| WRITE file=.* count=%d .*reduced=%d$`, how.n, how.n), all)
+	}
+}
+
 // Two mounts of one device make the same calls in the same order: the server does not take those of one
 // for retransmissions of the other.
 func TestMountsHaveXIDsOfTheirOwn(t *testing.T) {

@@ -22,7 +22,7 @@ func (x *Xprt) traceEvent(format string, args ...any) {
 func (q *Req) traceCall() {
 	line := traceSent + q.hdr.String()
 	if f := q.x.cfg.FormatCall; f != nil {
-		line += " | " + f(q.Msg, q.plan.rtype == readch)
+		line += " | " + f(q.Msg, len(q.Data) > 0) // Msg ends before Data, wherever that goes
 	}
 	q.x.cfg.Trace(line)
 }
