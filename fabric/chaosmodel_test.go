@@ -21,6 +21,16 @@ func TestChaosFindsLies(t *testing.T) {
 		"flip":   func(p *chaosPlan) { p.params.Storage = FileSystem("flip", newLiar(func(l *liar) { l.flip = 50 })) },
 		"ghost":  func(p *chaosPlan) { p.params.Storage = FileSystem("ghost", newLiar(func(l *liar) { l.ghost = 3 })) },
 		"stale":  func(p *chaosPlan) { p.params.Storage = FileSystem("stale", newLiar(func(l *liar) { l.stale = 20 })) },
+		"copy":   func(p *chaosPlan) { p.params.Storage = FileSystem("copy", newLiar(func(l *liar) { l.copies = true })) },
+		"astray": func(p *chaosPlan) {
+			p.params.Storage = FileSystem("astray", newLiar(func(l *liar) { l.astray = true }))
+		},
+		"skip": func(p *chaosPlan) { p.params.Storage = FileSystem("skip", newLiar(func(l *liar) { l.skip = 20 })) },
+		"stay": func(p *chaosPlan) { p.params.Storage = FileSystem("stay", newLiar(func(l *liar) { l.stay = true })) },
+		"forget": func(p *chaosPlan) {
+			p.params.Storage = FileSystem("forget", newLiar(func(l *liar) { l.forgets = true }))
+			p.params.Faults, p.crash = []faults.Fault{{Kind: faults.Crash, Op: "READ", Every: 10, Optional: true}}, true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(50) {
@@ -50,7 +60,13 @@ type liar struct {
 	vfs.FS
 	m                   *memfs.FS
 	flip, ghost, stale  int // each nth WRITE, REMOVE, READ; 0 none
+	skip                int // each nth name of a directory
 	writes, gone, reads int
+	listed              int
+	copies              bool // LINK makes a file
+	astray              bool // a long link leads elsewhere
+	stay                bool // RENAME keeps the old name
+	forgets             bool // what is to be stable is not
 }
 
 func newLiar(set func(*liar)) *liar {
@@ -68,7 +84,7 @@ func (l *liar) Write(ctx context.Context, id vfs.ID, off uint64, src []byte, sta
 		src = append([]byte(nil), src...)
 		src[len(src)-1] ^= 1
 	}
-	return l.FS.Write(ctx, id, off, src, stable, w)
+	return l.FS.Write(ctx, id, off, src, stable && !l.forgets, w)
 }
 
 func (l *liar) Remove(ctx context.Context, dir vfs.ID, name string, w *vfs.WCC) error {
@@ -76,6 +92,39 @@ func (l *liar) Remove(ctx context.Context, dir vfs.ID, name string, w *vfs.WCC) 
 		return nil
 	}
 	return l.FS.Remove(ctx, dir, name, w)
+}
+
+func (l *liar) Link(ctx context.Context, id, dir vfs.ID, name string, a *vfs.Attr, w *vfs.WCC) error {
+	if l.copies {
+		return l.FS.Create(ctx, dir, name, vfs.Guarded, 0, &vfs.SetAttr{}, a, w)
+	}
+	return l.FS.Link(ctx, id, dir, name, a, w)
+}
+
+func (l *liar) ReadLink(ctx context.Context, id vfs.ID) (string, error) {
+	s, err := l.FS.ReadLink(ctx, id)
+	if l.astray && len(s) > 500 {
+		s = s[:500]
+	}
+	return s, err
+}
+
+func (l *liar) Rename(ctx context.Context, from vfs.ID, fromName string, to vfs.ID, toName string, wfrom, wto *vfs.WCC) error {
+	var a vfs.Attr
+	if l.stay && l.FS.Lookup(ctx, from, fromName, &a) == nil && a.Type == vfs.Regular {
+		_ = l.FS.Remove(ctx, to, toName, wto)
+		return l.FS.Link(ctx, a.ID, to, toName, &a, wto)
+	}
+	return l.FS.Rename(ctx, from, fromName, to, toName, wfrom, wto)
+}
+
+func (l *liar) ReadDir(ctx context.Context, dir vfs.ID, cookie, verf uint64, emit func(*vfs.DirEntry) bool) (uint64, bool, error) {
+	return l.FS.ReadDir(ctx, dir, cookie, verf, func(e *vfs.DirEntry) bool {
+		if l.listed++; l.skip > 0 && l.listed%l.skip == 0 {
+			return true
+		}
+		return emit(e)
+	})
 }
 
 func (l *liar) Read(ctx context.Context, id vfs.ID, off uint64, dst []byte, a *vfs.Attr) (int, bool, error) {
