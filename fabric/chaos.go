@@ -112,7 +112,7 @@ func runChaos(ctx context.Context, seed uint64, plan chaosPlan) (*ChaosReport, e
 	if f.faults != nil {
 		rep.Faults = f.faults.Counts()
 	}
-	if c.m != nil {
+	if c.mounts > 0 {
 		n, _ := f.Client().Counters().Get("connect_count")
 		rep.Reconnects = max(int(n)-c.mounts, 0)
 	}
@@ -127,7 +127,7 @@ func runChaos(ctx context.Context, seed uint64, plan chaosPlan) (*ChaosReport, e
 type chaos struct {
 	f    *Fabric
 	plan chaosPlan
-	m    *nfsclient.Mount
+	ms   []*nfsclient.Mount
 	rep  *ChaosReport
 
 	mu    sync.Mutex
@@ -157,20 +157,23 @@ const maxChaosDials = 50
 
 func (c *chaos) run(ctx context.Context) error {
 	f := c.f
-	m, err := f.Dial(ctx, "/")
-	for i := 0; err != nil && i < maxChaosDials && !c.plan.remove && !sched.Ended(err); i++ {
-		if err := f.Sleep(ctx, 5*time.Millisecond); err != nil {
-			return err
+	for range c.plan.mounts {
+		m, err := f.Dial(ctx, "/")
+		for i := 0; err != nil && i < maxChaosDials && !c.plan.remove && !sched.Ended(err); i++ {
+			if err := f.Sleep(ctx, 5*time.Millisecond); err != nil {
+				return err
+			}
+			m, err = f.Dial(ctx, "/")
 		}
-		m, err = f.Dial(ctx, "/")
+		switch {
+		case err != nil && c.plan.remove:
+			return c.stop() // the device was gone before there was a mount
+		case err != nil:
+			return fmt.Errorf("mount: %w", err)
+		}
+		c.ms = append(c.ms, m.NFS())
 	}
-	switch {
-	case err != nil && c.plan.remove:
-		return c.stop() // the device was gone before there was a mount
-	case err != nil:
-		return fmt.Errorf("mount: %w", err)
-	}
-	c.m, c.mounts = m.NFS(), 1
+	c.mounts = len(c.ms)
 	g := f.s.NewGroup("the tasks of chaos")
 	for i := range c.plan.tasks {
 		t := newChaosTask(c, i)

@@ -1,9 +1,12 @@
 package fabric
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"time"
 
 	"example.org/nfsrdma/nfsclient"
 )
@@ -26,7 +29,7 @@ type pendingWrite struct {
 }
 
 func (t *chaosTask) newData(name string) *chaosData {
-	n := t.c.m.Negotiated()
+	n := t.m.Negotiated()
 	cell := min([]int{500, 1000, 4096, 5000, 16384, 40000}[t.r.IntN(6)], n.WSize, n.RSize)
 	return &chaosData{t: t, f: newChaosFile(t.number(), name, cell, 8+t.r.IntN(24), t.c.plan.crash)}
 }
@@ -55,7 +58,7 @@ func (d *chaosData) unstable(gen uint32) outcome {
 
 func (d *chaosData) write(ctx context.Context, how nfsclient.StableHow) {
 	t, f := d.t, d.f
-	most := t.c.m.WSize()
+	most := t.m.WSize()
 	if d.file != nil {
 		most *= 3
 	}
@@ -81,7 +84,7 @@ func (d *chaosData) write(ctx context.Context, how nfsclient.StableHow) {
 		}
 		return
 	}
-	res, err := t.c.m.Write(ctx, d.fh, uint64(off), b, how)
+	res, err := t.m.Write(ctx, d.fh, uint64(off), b, how)
 	settled := t.judge("WRITE", gen, err)
 	if err != nil {
 		f.note(v, from, to, unknown(settled))
@@ -118,7 +121,7 @@ func (d *chaosData) sync(ctx context.Context) {
 		d.pending = d.pending[:0]
 		return
 	}
-	verf, err := t.c.m.Commit(ctx, d.fh, 0, 0)
+	verf, err := t.m.Commit(ctx, d.fh, 0, 0)
 	if t.judge("COMMIT", gen, err); err != nil {
 		return
 	}
@@ -138,7 +141,7 @@ func (d *chaosData) sync(ctx context.Context) {
 
 func (d *chaosData) read(ctx context.Context) {
 	t, f := d.t, d.f
-	most := t.c.m.RSize()
+	most := t.m.RSize()
 	if d.file != nil {
 		most *= 3
 	}
@@ -157,7 +160,7 @@ func (d *chaosData) read(ctx context.Context) {
 			eof, err = true, nil
 		}
 	} else {
-		n, eof, err = t.c.m.Read(ctx, d.fh, uint64(from*f.cell), b)
+		n, eof, err = t.m.Read(ctx, d.fh, uint64(from*f.cell), b)
 	}
 	if t.judge("READ", gen, err); err != nil {
 		return
@@ -176,6 +179,57 @@ func (d *chaosData) read(ctx context.Context) {
 	}
 }
 
+// breakOff makes a READ or WRITE that its caller gives up soon. What it lent is its own again when the call returns: the
+// buffer of a READ must not change any more, and that of a WRITE, which is overwritten, must not be read.
+func (d *chaosData) breakOff(ctx context.Context) {
+	t, f := d.t, d.f
+	if d.file != nil { // which would not know what it has written
+		return
+	}
+	ctx, cancel := t.c.f.WithTimeout(ctx, time.Duration(t.r.IntN(200))*time.Microsecond)
+	defer cancel()
+	from, to := d.span(t.m.RSize())
+	d.begin()
+	if t.r.IntN(4) > 0 {
+		b := make([]byte, (to-from)*f.cell)
+		if _, _, err := t.m.Read(ctx, d.fh, uint64(from*f.cell), b); err != nil && t.fenced() {
+			t.left = append(t.left, leftBuffer{b, slices.Clone(b)})
+		}
+		return
+	}
+	v := f.next()
+	to = min(to, from+max(t.m.WSize()/f.cell, 1))
+	b := f.data(v, from, to)
+	f.size = max(f.size, to*f.cell)
+	f.note(v, from, to, maybe)
+	res, err := t.m.Write(ctx, d.fh, uint64(from*f.cell), b, nfsclient.FILE_SYNC)
+	switch {
+	case err != nil && t.fenced():
+		clear(b)
+		f.note(v, from, to, late)
+	case err != nil:
+		f.note(v, from, to, late)
+	default:
+		f.note(v, from, from+res.Count/f.cell, done)
+	}
+}
+
+// fenced says whether memory is the caller's alone when a call ends: all-physical keys name all of it for ever.
+func (t *chaosTask) fenced() bool {
+	return t.c.plan.params.RegMode != nfsclient.AllPhysical || t.c.plan.params.Proto == TCP
+}
+
+// leftBuffer is the buffer of a READ that was broken off, and what was in it then.
+type leftBuffer struct{ b, was []byte }
+
+func (t *chaosTask) checkLeft() {
+	for _, l := range t.left {
+		if !bytes.Equal(l.b, l.was) {
+			t.violated("the buffer of a READ changed after the call had returned")
+		}
+	}
+}
+
 func (d *chaosData) truncate(ctx context.Context) {
 	t, f := d.t, d.f
 	to := t.r.IntN(len(f.cells) + 1)
@@ -188,7 +242,7 @@ func (d *chaosData) truncate(ctx context.Context) {
 	if d.file != nil {
 		err = d.file.Truncate(int64(to * f.cell))
 	} else {
-		_, err = t.c.m.SetAttr(ctx, d.fh, &nfsclient.Sattr{SetSize: true, Size: uint64(to * f.cell)}, nil)
+		_, err = t.m.SetAttr(ctx, d.fh, &nfsclient.Sattr{SetSize: true, Size: uint64(to * f.cell)}, nil)
 	}
 	settled := t.judge("SETATTR", gen, err)
 	if err != nil {

@@ -34,7 +34,7 @@ func (t *chaosTask) unsure(ctx context.Context, settled bool, name string, made 
 	}
 	dir, n := t.at(name)
 	gen := t.gen()
-	res, err := t.c.m.Lookup(ctx, dir, n)
+	res, err := t.m.Lookup(ctx, dir, n)
 	t.judge("LOOKUP", gen, notNoEnt(err))
 	switch {
 	case err == nil && res.Attr.Present:
@@ -95,14 +95,14 @@ func (t *chaosTask) create(ctx context.Context) {
 		return
 	}
 	dir, n := t.at(name)
-	f := newChaosFile(t.number(), name, min(700, t.c.m.WSize()), 1, t.c.plan.crash)
+	f := newChaosFile(t.number(), name, min(700, t.m.WSize()), 1, t.c.plan.crash)
 	o := &chaosObj{kind: nfsclient.NF3REG, file: f}
 	how := nfsclient.CreateHow{Mode: nfsclient.GUARDED, Attr: nfsclient.Sattr{SetMode: true, Mode: 0o644}}
 	if t.r.IntN(3) == 0 {
 		how = nfsclient.CreateHow{Mode: nfsclient.EXCLUSIVE, Verf: nfsclient.Verf{byte(f.num), byte(f.num >> 8), 1}}
 	}
 	gen := t.gen()
-	res, err := t.c.m.Create(ctx, dir, n, how)
+	res, err := t.m.Create(ctx, dir, n, how)
 	if !t.made(ctx, "CREATE", name, gen, o, res, err) {
 		return
 	}
@@ -111,7 +111,7 @@ func (t *chaosTask) create(ctx context.Context) {
 	v := f.next()
 	f.size = f.cell
 	f.note(v, 0, 1, maybe)
-	_, err = t.c.m.Write(ctx, o.fh, 0, f.data(v, 0, 1), nfsclient.FILE_SYNC)
+	_, err = t.m.Write(ctx, o.fh, 0, f.data(v, 0, 1), nfsclient.FILE_SYNC)
 	settled := t.judge("WRITE", gen, err)
 	if err != nil {
 		f.note(v, 0, 1, unknown(settled))
@@ -127,7 +127,7 @@ func (t *chaosTask) mkdir(ctx context.Context) {
 	}
 	dir, n := t.at(name)
 	gen := t.gen()
-	res, err := t.c.m.Mkdir(ctx, dir, n, &nfsclient.Sattr{SetMode: true, Mode: 0o755})
+	res, err := t.m.Mkdir(ctx, dir, n, &nfsclient.Sattr{SetMode: true, Mode: 0o755})
 	t.made(ctx, "MKDIR", name, gen, &chaosObj{kind: nfsclient.NF3DIR}, res, err)
 }
 
@@ -139,7 +139,7 @@ func (t *chaosTask) symlink(ctx context.Context) {
 	dir, n := t.at(name)
 	target := fmt.Sprintf("%d/%s", t.number(), strings.Repeat("x", t.r.IntN(1000)))
 	gen := t.gen()
-	res, err := t.c.m.Symlink(ctx, dir, n, target, nil)
+	res, err := t.m.Symlink(ctx, dir, n, target, nil)
 	t.made(ctx, "SYMLINK", name, gen, &chaosObj{kind: nfsclient.NF3LNK, target: target}, res, err)
 }
 
@@ -155,7 +155,7 @@ func (t *chaosTask) link(ctx context.Context) {
 	id, _ := t.names.sure(from)
 	dir, n := t.at(to)
 	gen := t.gen()
-	_, err := t.c.m.Link(ctx, t.names.objs[id].fh, dir, n)
+	_, err := t.m.Link(ctx, t.names.objs[id].fh, dir, n)
 	settled := t.judge("LINK", gen, err)
 	if err != nil {
 		t.names.may(to, id)
@@ -172,7 +172,7 @@ func (t *chaosTask) remove(ctx context.Context) {
 	}
 	dir, n := t.at(name)
 	gen := t.gen()
-	_, err := t.c.m.Remove(ctx, dir, n)
+	_, err := t.m.Remove(ctx, dir, n)
 	t.removed(ctx, "REMOVE", name, gen, err)
 }
 
@@ -183,7 +183,7 @@ func (t *chaosTask) rmdir(ctx context.Context) {
 	}
 	dir, n := t.at(name)
 	gen := t.gen()
-	_, err := t.c.m.Rmdir(ctx, dir, n)
+	_, err := t.m.Rmdir(ctx, dir, n)
 	t.removed(ctx, "RMDIR", name, gen, err)
 }
 
@@ -218,7 +218,7 @@ func (t *chaosTask) rename(ctx context.Context) {
 	d1, n1 := t.at(from)
 	d2, n2 := t.at(to)
 	gen := t.gen()
-	err := t.c.m.Rename(ctx, d1, n1, d2, n2)
+	err := t.m.Rename(ctx, d1, n1, d2, n2)
 	settled := t.judge("RENAME", gen, err)
 	switch {
 	case over == obj: // two links of one file: nothing happens (RFC 1813 section 3.3.14)
@@ -238,7 +238,7 @@ func (t *chaosTask) rename(ctx context.Context) {
 
 // refused makes a call that must be refused.
 func (t *chaosTask) refused(ctx context.Context) {
-	m := t.c.m
+	m := t.m
 	gen := t.gen()
 	try := func(what, name string, err error, want ...nfsclient.Status) {
 		if !t.judge(what, gen, err, want...) || err == nil { // it may come when it need not be refused any more
@@ -284,7 +284,7 @@ func (t *chaosTask) look(ctx context.Context) {
 	gen := t.gen()
 	switch o.kind {
 	case nfsclient.NF3LNK:
-		s, err := t.c.m.ReadLink(ctx, o.fh)
+		s, err := t.m.ReadLink(ctx, o.fh)
 		if t.judge("READLINK", gen, err); err == nil && s != o.target {
 			t.violated("%s leads to %q, must to %q", name, s, o.target)
 		}
@@ -292,7 +292,7 @@ func (t *chaosTask) look(ctx context.Context) {
 	case nfsclient.NF3REG:
 		b := make([]byte, o.file.cell+1)
 		o.file.begin(gen)
-		n, _, err := t.c.m.Read(ctx, o.fh, 0, b)
+		n, _, err := t.m.Read(ctx, o.fh, 0, b)
 		if t.judge("READ", gen, err); err != nil {
 			return
 		}
@@ -305,7 +305,7 @@ func (t *chaosTask) look(ctx context.Context) {
 			t.violated("READ: %w", err)
 		}
 	default:
-		a, err := t.c.m.GetAttr(ctx, o.fh)
+		a, err := t.m.GetAttr(ctx, o.fh)
 		if t.judge("GETATTR", gen, err); err == nil && (a.Type != o.kind || a.FileID != id) {
 			t.violated("%s is %v, object %d; it was made as object %d", name, a.Type, a.FileID, id)
 		}
@@ -326,7 +326,7 @@ func (t *chaosTask) list(ctx context.Context, which int) {
 		var err error
 		if plus {
 			var res nfsclient.ReaddirplusRes
-			res, err = t.c.m.ReadDirPlus(ctx, t.dirs[which], cookie, verf, 0, count)
+			res, err = t.m.ReadDirPlus(ctx, t.dirs[which], cookie, verf, 0, count)
 			var e nfsclient.EntryPlus
 			for err == nil && res.Entries.Next(&e) {
 				list = append(list, e)
@@ -335,7 +335,7 @@ func (t *chaosTask) list(ctx context.Context, which int) {
 			t.judge("READDIRPLUS", gen, err)
 		} else {
 			var res nfsclient.ReaddirRes
-			res, err = t.c.m.ReadDir(ctx, t.dirs[which], cookie, verf, count)
+			res, err = t.m.ReadDir(ctx, t.dirs[which], cookie, verf, count)
 			var e nfsclient.Entry
 			for err == nil && res.Entries.Next(&e) {
 				list = append(list, nfsclient.EntryPlus{Entry: e})

@@ -16,6 +16,7 @@ import (
 // chaosPlan is what a seed stands for.
 type chaosPlan struct {
 	params Params
+	mounts int // which the tasks share
 	tasks  int
 	steps  int  // of each task
 	crash  bool // the server may crash
@@ -72,13 +73,13 @@ func planChaos(seed uint64, o ChaosOptions) (chaosPlan, error) {
 	if err := o.apply(&p); err != nil {
 		return chaosPlan{}, err
 	}
-	plan := chaosPlan{tasks: 2 + r.IntN(3), steps: 30 + r.IntN(30), soft: r.IntN(8) == 0}
+	plan := chaosPlan{mounts: 1 + r.IntN(2), tasks: 2 + r.IntN(3), steps: 30 + r.IntN(30), soft: r.IntN(8) == 0}
 	rnr := r.IntN(8)
 	draw := drawFault
 	if p.Proto == TCP {
 		draw = drawFaultTCP
 	}
-	for range 2 + r.IntN(4) {
+	for range 2 + []int{r.IntN(4), r.IntN(10)}[r.IntN(5)/4] {
 		p.Faults = append(p.Faults, draw(r))
 	}
 	if o.Faults != nil || o.NoFaults {

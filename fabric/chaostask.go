@@ -17,16 +17,18 @@ import (
 // chaosTask makes one call after another in directories of its own, and knows what must come of them.
 type chaosTask struct {
 	c     *chaos
+	m     *nfsclient.Mount
 	r     *rand.Rand
 	dir   string
 	dirs  [2]nfsclient.FH // dir, and sub in it
 	names chaosNames
 	data  []*chaosData
+	left  []leftBuffer
 }
 
 func newChaosTask(c *chaos, i int) *chaosTask {
 	dir := fmt.Sprintf("t%d", i)
-	return &chaosTask{c: c, dir: dir, r: rand.New(rand.NewPCG(c.f.params.Seed, uint64(i)+1)), names: newChaosNames(dir)}
+	return &chaosTask{c: c, m: c.ms[i%len(c.ms)], dir: dir, r: rand.New(rand.NewPCG(c.f.params.Seed, uint64(i)+1)), names: newChaosNames(dir)}
 }
 
 // gen is the generation of the server: even while one runs, odd while one is crashing.
@@ -117,6 +119,7 @@ func (t *chaosTask) run(ctx context.Context) {
 			return
 		}
 	}
+	t.checkLeft()
 	for _, d := range t.data {
 		if t.r.IntN(3) > 0 {
 			d.sync(ctx)
@@ -126,7 +129,7 @@ func (t *chaosTask) run(ctx context.Context) {
 
 // prepare makes directories and files.
 func (t *chaosTask) prepare(ctx context.Context) bool {
-	m := t.c.m
+	m := t.m
 	for i, dir := range []string{t.dir, t.dir + "/sub"} {
 		if !t.retry(ctx, "MKDIR", func() error {
 			if err := m.MkdirAll(ctx, dir, 0o755); err != nil {
@@ -174,7 +177,7 @@ func (t *chaosTask) compared(n int) {
 
 func (t *chaosTask) step(ctx context.Context) {
 	d := t.data[t.r.IntN(len(t.data))]
-	switch k := t.r.IntN(32); {
+	switch k := t.r.IntN(33); {
 	case k < 7:
 		d.write(ctx, nfsclient.UNSTABLE)
 	case k < 9:
@@ -203,6 +206,8 @@ func (t *chaosTask) step(ctx context.Context) {
 		t.look(ctx)
 	case k < 29:
 		t.refused(ctx)
+	case k < 30:
+		d.breakOff(ctx)
 	default:
 		t.list(ctx, t.r.IntN(2))
 	}
