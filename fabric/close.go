@@ -22,6 +22,15 @@ type DeadlockError = sched.DeadlockError
 // TimeLimitError says that virtual time has passed Params.TimeLimit.
 type TimeLimitError = sched.TimeLimitError
 
+// LivelockError says that one instant of virtual time has had more turns than Params.InstantLimit.
+type LivelockError = sched.LivelockError
+
+// StuckError says that a task has not come back to the fabric within Params.TaskLimit.
+type StuckError = sched.StuckError
+
+// closeInstant is the InstantLimit of Close, at most.
+const closeInstant = 1 << 20
+
 // closeGrace is how long Close waits for tasks of Go whose calls it has ended, in the fabric's time.
 const closeGrace = 10 * time.Second
 
@@ -43,6 +52,9 @@ func (f *Fabric) Close() error {
 	f.mu.Unlock()
 	if f.params.TimeLimit > 0 { // Closing takes time, too.
 		f.s.SetLimit(f.s.Now().Add(sched.FromStd(f.params.TimeLimit)))
+	}
+	if f.params.InstantLimit > 0 {
+		f.s.SetInstantLimit(min(f.params.InstantLimit, closeInstant))
 	}
 	for _, d := range dialing {
 		d.cancel()
@@ -68,6 +80,11 @@ func (f *Fabric) Close() error {
 	stopped := f.s.Aborted()
 	// Tasks that still wait, such as a load that was cut off, end here.
 	serr := f.s.Close()
+	var stuck *StuckError
+	if errors.As(serr, &stuck) { // Who did not come back may still use everything.
+		f.closeErr = errors.Join(append(errs, serr)...)
+		return f.closeErr
+	}
 	if stopped { // Calls were torn off in the middle, and what they held is left.
 		f.closeErr = serr
 		return serr

@@ -17,6 +17,7 @@ import (
 // goroutine at a time, the test's own, may call it, and tasks of Go; live, any may.
 type Fabric struct {
 	params Params
+	test   string // its name, if New made it
 	s      *sched.Sched
 	dev    devices
 	tcp    tcp
@@ -55,6 +56,7 @@ func New(t TB, p Params) *Fabric {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	f.test = t.Name()
 	t.Cleanup(func() {
 		t.Helper()
 		if err := f.Close(); err != nil {
@@ -81,6 +83,8 @@ func Start(p Params) (*Fabric, error) {
 		if p.TimeLimit > 0 {
 			f.s.SetLimit(sched.Time(sched.FromStd(p.TimeLimit)))
 		}
+		f.s.SetInstantLimit(p.InstantLimit)
+		f.s.SetTaskLimit(p.TaskLimit, f.reportStuck)
 		f.start = time.Unix(1_200_000_000, 0)
 	}
 	f.tasks = f.s.NewGroup("the tasks of Go")

@@ -8,6 +8,7 @@ import (
 
 	"example.org/nfsrdma/fabric/faults"
 	"example.org/nfsrdma/internal/link"
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/nfsclient"
 	"example.org/nfsrdma/nfsserver"
 	"example.org/nfsrdma/verbs"
@@ -95,6 +96,13 @@ type Params struct {
 	// TimeLimit ends waits with an error once so much virtual time has passed: a
 	// client that reconnects for ever would otherwise never end. Default an hour; negative none.
 	TimeLimit time.Duration
+	// InstantLimit ends waits with an error once one instant of virtual time has had so many turns (task switches, events,
+	// attempts that return at once): time would not go on. Default sched.DefaultInstantLimit, 2^24; negative none.
+	InstantLimit int64
+	// TaskLimit is the time of the wall clock after which a task that has not come back to the fabric is reported with its stack
+	// on standard error: in virtual time a task that waits in a channel or a sync.Mutex stops everything. The wait
+	// under way fails if it comes back after all, and after as long again the program ends by a panic. Default 30 s; negative never.
+	TaskLimit time.Duration
 
 	// Trace keeps the last messages, and logs them when the test fails; also $NFSRDMA_TRACE.
 	Trace bool
@@ -117,6 +125,12 @@ func (p *Params) setFrame() error {
 	}
 	if p.TimeLimit == 0 {
 		p.TimeLimit = time.Hour
+	}
+	if p.InstantLimit == 0 {
+		p.InstantLimit = sched.DefaultInstantLimit
+	}
+	if p.TaskLimit == 0 {
+		p.TaskLimit = sched.DefaultTaskLimit
 	}
 	return p.setDevice()
 }

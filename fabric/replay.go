@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -30,14 +31,26 @@ func (f *Fabric) traceServer() func(string) {
 // logReplay logs how the test can be run again, and the last messages.
 func (f *Fabric) logReplay(t TB) {
 	t.Helper()
+	t.Logf("%s", f.replay(t.Name()))
+	for _, l := range f.lines {
+		t.Logf("%s", l)
+	}
+}
+
+func (f *Fabric) replay(test string) string {
 	mode := "virtual time"
 	if f.params.Live {
 		mode = "live"
 	}
-	t.Logf("fabric: seed %d, %s; run it again: NFSRDMA_SEED=%d NFSRDMA_TRACE=1 go test -count=1 -run '%s' %s",
-		f.params.Seed, mode, f.params.Seed, runPattern(t.Name()), testPackage())
-	for _, l := range f.lines {
-		t.Logf("%s", l)
+	return fmt.Sprintf("fabric: seed %d, %s; run it again: NFSRDMA_SEED=%d NFSRDMA_TRACE=1 go test -count=1 -run '%s' %s",
+		f.params.Seed, mode, f.params.Seed, runPattern(test), testPackage())
+}
+
+// reportStuck says on standard error that a task has not come back: the test's own goroutine, which drives it, cannot.
+func (f *Fabric) reportStuck(e *StuckError) {
+	fmt.Fprintln(os.Stderr, e)
+	if f.test != "" {
+		fmt.Fprintf(os.Stderr, "in test %s; %s\n", f.test, f.replay(f.test))
 	}
 }
 

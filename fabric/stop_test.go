@@ -260,3 +260,55 @@ func TestCloseInTask(t *testing.T) {
 	f.Mount(t, "/")
 	assert.NoError(t, f.Close())
 }
+
+// TestLivelockIsReported: tasks that never let time go on end the test with their names, and Close still ends.
+func TestLivelockIsReported(t *testing.T) {
+	for name, spin := range map[string]func(f *fabric.Fabric){
+		"in sleeps of no time": func(f *fabric.Fabric) { _ = f.Sleep(bg, 0) },
+		"in calls that fail at once": func(f *fabric.Fabric) {
+			ctx, cancel := context.WithCancel(bg)
+			cancel()
+			_ = f.Sleep(ctx, time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := runFake("TestX", func(t fabric.TB) {
+				f := fabric.New(t, fabric.Params{Link: &fabric.RoCE25G, InstantLimit: 200_000})
+				f.Mount(t, "/").WriteFile(t, "a", data(100_000, 1))
+				f.Go("spinner", func() {
+					for {
+						spin(f)
+					}
+				})
+				f.Run(t, fabric.Load{Op: fabric.Read, FileSize: 1 << 20, Time: time.Minute})
+			})
+			assert.True(t, fake.stopped)
+			require.NotEmpty(t, fake.errors())
+			assert.Contains(t, fake.errors()[0], "turns without time going on, while the caller waits for a reply (")
+			assert.Contains(t, fake.errors()[0], "most of the last turns: task spinner (")
+		})
+	}
+}
+
+// TestStuckTaskIsReported: a task in a channel fails the test, and what does not end with Close is left behind.
+func TestStuckTaskIsReported(t *testing.T) {
+	c := make(chan struct{})
+	left := make(chan struct{})
+	fake := runFake("TestX", func(t fabric.TB) {
+		f := fabric.New(t, fabric.Params{Link: &fabric.RoCE25G, TaskLimit: 100 * time.Millisecond})
+		f.Go("forgetful", func() {
+			defer close(left)
+			_ = f.Sleep(bg, 1000*time.Hour)
+			<-c
+		})
+		m := f.Mount(t, "/")
+		m.WriteFile(t, "a", data(100_000, 1))
+		t.Fatalf("another reason")
+	})
+	require.GreaterOrEqual(t, len(fake.errors()), 2)
+	assert.Equal(t, "another reason", fake.errors()[0])
+	assert.Contains(t, fake.errors()[1], `task "forgetful" has not come back to the scheduler for 100ms by the wall clock`)
+	assert.Contains(t, fake.errors()[1], "fabric_test.TestStuckTaskIsReported")
+	close(c)
+	<-left
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // WithTimeout is context.WithTimeout in the scheduler's time.
@@ -89,7 +88,7 @@ func (s *Sched) newContext(parent context.Context) (*vctx, context.CancelFunc) {
 	switch p := s.v.own(parent); {
 	case parent.Done() == nil:
 	case p == nil:
-		if w := s.v.foreign.watch(parent); parent.Err() == nil {
+		if w := s.v.watch(parent); parent.Err() == nil {
 			w.kids = append(w.kids, c)
 		} else {
 			c.cancel(parent.Err())
@@ -104,7 +103,7 @@ func (s *Sched) newContext(parent context.Context) (*vctx, context.CancelFunc) {
 		if p := s.v.own(parent); p != nil {
 			p.kids = without(p.kids, c)
 		} else if parent.Done() != nil {
-			w := s.v.foreign.watch(parent)
+			w := s.v.watch(parent)
 			w.kids = without(w.kids, c)
 		}
 	}
@@ -176,8 +175,7 @@ func (c *vctx) cancel(err error) {
 // waits with. Their end is seen at the next event after it, and at the latest
 // before time goes on.
 type foreign struct {
-	pending atomic.Bool // one may have ended
-	list    []*watched  // few: one a context
+	list []*watched // few: one a context
 }
 
 type watched struct {
@@ -190,8 +188,8 @@ type watched struct {
 // maxIdle is how many foreign contexts are kept for a next wait with them.
 const maxIdle = 16
 
-func (f *foreign) watch(ctx context.Context) *watched {
-	done := ctx.Done()
+func (v *virtual) watch(ctx context.Context) *watched {
+	f, done := &v.foreign, ctx.Done()
 	for _, w := range f.list {
 		if w.ctx.Done() == done {
 			return w
@@ -207,14 +205,13 @@ func (f *foreign) watch(ctx context.Context) *watched {
 		})
 	}
 	w := &watched{ctx: ctx}
-	w.stop = context.AfterFunc(ctx, func() { f.pending.Store(true) })
+	w.stop = context.AfterFunc(ctx, func() { v.alert.Or(foreignEnded) })
 	f.list = append(f.list, w)
 	return w
 }
 
 // check ends the waits of contexts that have ended, and says whether there were any.
 func (f *foreign) check() (any bool) {
-	f.pending.Store(false)
 	for i := 0; i < len(f.list); i++ {
 		w := f.list[i]
 		err := w.ctx.Err()
@@ -246,7 +243,7 @@ func (v *virtual) subscribe(ctx context.Context, w *Waiter) *subs {
 		c.subs.add(w)
 		return &c.subs
 	}
-	x := v.foreign.watch(ctx)
+	x := v.watch(ctx)
 	x.subs.add(w)
 	return &x.subs
 }

@@ -14,5 +14,8 @@
 // that wait is over. Only one goroutine may do so at a time. When nothing is left to
 // happen, the wait ends with a *DeadlockError that lists every waiting task.
 //
+// Nothing ends a test in silence: time that passes its limit (SetLimit), an instant that does not end
+// (SetInstantLimit) and, by the wall clock, a task that does not come back (SetTaskLimit) end waits with an error that names tasks.
+//
 // Callbacks of timers and events run between tasks and must not wait.
 package sched

@@ -54,7 +54,7 @@ func TestAbortedInVirtualTime(t *testing.T) {
 }
 
 func TestEnded(t *testing.T) {
-	for _, err := range []error{ErrClosed, ErrAborted, &DeadlockError{}, &TimeLimitError{}} {
+	for _, err := range []error{ErrClosed, ErrAborted, &DeadlockError{}, &TimeLimitError{}, &LivelockError{}, &StuckError{}} {
 		assert.True(t, Ended(err))
 		assert.True(t, Ended(fmt.Errorf("in a call: %w", err)))
 	}

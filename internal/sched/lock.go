@@ -149,6 +149,7 @@ func (m *Sem) TryAcquire(n int) bool {
 			break
 		}
 		if w>>1 < int64(n) {
+			m.s.tick()
 			return false
 		}
 		if m.word.CompareAndSwap(w, w-2*int64(n)) {
@@ -157,8 +158,12 @@ func (m *Sem) TryAcquire(n int) bool {
 		}
 	}
 	m.lock()
-	defer m.unlock()
-	return m.waits.head == nil && m.take(n)
+	ok := m.waits.head == nil && m.take(n)
+	m.unlock()
+	if !ok {
+		m.s.tick()
+	}
+	return ok
 }
 
 // Acquire takes n units, waiting for them.

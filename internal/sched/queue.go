@@ -64,11 +64,14 @@ func (q *Queue[T]) take() T {
 // TryPop takes the first item if there is one.
 func (q *Queue[T]) TryPop() (v T, ok bool) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.n == 0 {
-		return v, false
+	if ok = q.n > 0; ok {
+		v = q.take()
 	}
-	return q.take(), true
+	q.mu.Unlock()
+	if !ok {
+		q.s.tick()
+	}
+	return v, ok
 }
 
 // Pop takes the first item, waiting for one.

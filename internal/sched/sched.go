@@ -32,7 +32,7 @@ type Sched struct {
 	endOnce sync.Once
 	wg      sync.WaitGroup
 
-	mu     sync.Mutex // tasks (live), free
+	mu     sync.Mutex // tasks, free
 	tasks  map[*task]struct{}
 	meters meters
 	free   *Waiter // idle waiters for queues, locks and semaphores
@@ -142,7 +142,10 @@ type cleanup struct{ context.Context }
 func Ended(err error) bool {
 	var dead *DeadlockError
 	var limit *TimeLimitError
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrAborted) || errors.As(err, &dead) || errors.As(err, &limit)
+	var live *LivelockError
+	var stuck *StuckError
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrAborted) || errors.As(err, &dead) || errors.As(err, &limit) ||
+		errors.As(err, &live) || errors.As(err, &stuck)
 }
 
 // Aborted says whether a task has stopped the test. Live, every wait fails then; in virtual time the goroutine

@@ -610,6 +610,7 @@ func BenchmarkSwitch(b *testing.B) {
 	for _, s := range []*Sched{NewVirtual(1), NewLive(1)} {
 		b.Run(fmt.Sprintf("virtual=%v", s.Virtual()), func(b *testing.B) {
 			defer s.Close()
+			s.SetInstantLimit(0)
 			q := NewQueue[int](s, "item")
 			back := s.NewSem("unit", 0)
 			s.Go("echo", func() {

@@ -24,7 +24,8 @@ type task struct {
 	done   bool
 	prev   *task // list of live tasks, in order of creation
 	follow *task
-	spins  int // waits after Close
+	spins  int  // waits after Close
+	halted bool // it went on without end, and is not resumed before Close
 
 	returned bool // its function did
 }
@@ -62,11 +63,16 @@ type virtual struct {
 	foreign foreign
 	trace   func(Time, string)
 	limit   Time
-	timers  []*Timer // idle, of contexts
+	busy
+	watchdog
+	timers []*Timer // idle, of contexts
 }
 
 func newVirtual(s *Sched) *virtual {
-	return &virtual{s: s, ring: make([]entry, 64), print: 14695981039346656037, limit: math.MaxInt64}
+	v := &virtual{s: s, ring: make([]entry, 64), print: 14695981039346656037, limit: math.MaxInt64}
+	v.setInstantLimit(DefaultInstantLimit)
+	v.watchdog.after = DefaultTaskLimit
+	return v
 }
 
 // Fingerprint is a hash over the order and time of all task switches so far:
@@ -174,9 +180,14 @@ func (v *virtual) step() bool {
 		v.rn--
 	case len(v.heap) > 0:
 		e = v.popHeap()
-		v.now = e.at
+		if e.at != v.now {
+			v.now, v.turns = e.at, 0
+		}
 	default:
 		return false
+	}
+	if v.turns++; v.turns >= v.countFrom {
+		v.count(e.ev)
 	}
 	if t, ok := e.ev.(*task); ok {
 		v.resume(t)
@@ -210,7 +221,7 @@ func (v *virtual) spawn(t *task, f func()) {
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		t.yield = yield
 		defer v.finish(t)
-		f()
+		t.run(f)
 		t.returned = true
 	})
 	if v.last == nil {
@@ -220,6 +231,9 @@ func (v *virtual) spawn(t *task, f func()) {
 	}
 	v.last = t
 	v.ntasks++
+	v.s.mu.Lock()
+	v.s.tasks[t] = struct{}{}
+	v.s.mu.Unlock()
 	if v.closed {
 		// Too late to run: it would only see closed waits.
 		v.drop(t)
@@ -233,10 +247,14 @@ func (v *virtual) spawn(t *task, f func()) {
 // panic or Goexit. The last two go on to whoever drives the heap.
 func (v *virtual) finish(t *task) {
 	v.drop(t)
+	r := recover()
+	if _, ok := r.(halt); ok {
+		return
+	}
 	if !t.returned {
 		v.s.aborted.Store(true)
 	}
-	if r := recover(); r != nil {
+	if r != nil {
 		panic(fmt.Sprintf("task %q at %v: %v\n%s", t.name, v.now, r, debug.Stack()))
 	}
 }
@@ -246,6 +264,9 @@ func (v *virtual) drop(t *task) {
 		return
 	}
 	t.done = true
+	v.s.mu.Lock()
+	delete(v.s.tasks, t)
+	v.s.mu.Unlock()
 	if t.prev != nil {
 		t.prev.follow = t.follow
 	} else {
@@ -265,16 +286,27 @@ func (v *virtual) drive(w *Waiter) error {
 		panic("sched: a callback, or a goroutine that is no task (Fabric.Go starts tasks), waits in virtual time for " + w.describe())
 	}
 	v.driving = true
-	defer func() { v.driving, v.cur, v.inEvent, w.waiting = false, nil, false, false }()
+	v.guard()
+	defer func() {
+		v.driving, v.cur, v.inEvent, w.waiting = false, nil, false, false
+		v.unguard()
+	}()
 	for !w.woken {
-		if v.foreign.pending.Load() || v.rn == 0 && len(v.foreign.list) > 0 {
+		if v.alert.Load() != 0 {
+			if err := v.attend(); err != nil {
+				return v.failed(err)
+			}
+		} else if v.rn == 0 && len(v.foreign.list) > 0 {
 			v.foreign.check()
 		}
 		if !v.step() {
-			return v.deadlock(w)
+			return v.failed(v.deadlock(w))
 		}
 		if v.now > v.limit {
-			return &TimeLimitError{Limit: v.limit, Caller: w.describe(), Tasks: v.list()}
+			return v.failed(&TimeLimitError{Limit: v.limit, Caller: w.describe(), Tasks: v.list()})
+		}
+		if v.turns > v.most {
+			return v.failed(v.livelock(w.describe()))
 		}
 	}
 	return nil
@@ -299,6 +331,8 @@ func (v *virtual) list() []string {
 		switch {
 		case t == v.cur:
 			out = append(out, fmt.Sprintf("%s: running", t.name))
+		case t.halted:
+			out = append(out, fmt.Sprintf("%s: goes on without end", t.name))
 		case t.on == nil:
 			out = append(out, fmt.Sprintf("%s: ready", t.name))
 		default:
@@ -364,12 +398,20 @@ const maxSpins = 100_000
 
 func (v *virtual) close() error {
 	switch {
+	case v.lost != nil:
+		return v.lost
 	case v.cur != nil:
 		return fmt.Errorf("sched: Close called by task %q, which it would have to end", v.cur.name)
 	case v.inEvent || v.driving:
 		return errors.New("sched: Close called by a callback, or while another goroutine drives the scheduler")
 	}
+	v.stopWatch()
 	v.closed = true
+	return v.closing(v.unwind)
+}
+
+// unwind ends the tasks, telling at each.
+func (v *virtual) unwind(at func(*task)) error {
 	v.driving = true
 	defer func() { v.driving, v.cur = false, nil }()
 	for t := v.first; t != nil; t = v.first {
@@ -380,6 +422,7 @@ func (v *virtual) close() error {
 			continue
 		}
 		v.cur = t
+		at(t)
 		t.next()
 		v.cur = nil
 		if !t.done {

@@ -86,6 +86,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	v := w.s.v
 	if w.woken {
 		w.woken = false
+		v.tick()
 		return nil
 	}
 	if v.closed {
@@ -100,6 +101,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 	w.seq++
 	if ctx.Done() != nil {
 		if err := ctx.Err(); err != nil {
+			v.tick()
 			return err
 		}
 		b := v.subscribe(ctx, w)
@@ -127,6 +129,9 @@ func (w *Waiter) Wait(ctx context.Context) error {
 func (v *virtual) spin() error {
 	if t := v.cur; t != nil {
 		if t.spins++; t.spins > maxSpins {
+			if v.livelocked { // its error has named it
+				panic(halt{})
+			}
 			panic(fmt.Sprintf("sched: task %q goes on waiting after Close", t.name))
 		}
 	}
