@@ -37,6 +37,7 @@ func (a *answer) read(b []byte) bool {
 // over into what the memory is to hold.
 func (s *Session) judge(m Message, w *Want) Verdict {
 	o, a := &s.oracle, &s.answer
+	s.overwritten = false
 	switch {
 	case m.Inv:
 		return violation("Send With Invalidate of key %#x, which was not agreed on (RFC 8797 section 4.1)", m.InvKey)
@@ -81,7 +82,7 @@ func (s *Session) judgeLists(w *Want) Verdict {
 		return violation("%d Write chunks come back of %d (section 3.4.6)", len(a.l.ends), len(call.ends))
 	}
 	at, from := 0, 0
-	known := w.Kind == Reply && !w.Open
+	known := w.Kind == Reply && !w.Open && !refused(a)
 	for i := range call.ends {
 		got, off := a.l.segs[at:a.l.ends[i]], call.segs[from:call.ends[i]]
 		at, from = a.l.ends[i], call.ends[i]
@@ -110,11 +111,22 @@ func (s *Session) judgeLists(w *Want) Verdict {
 	}
 	left := 0
 	if a.proc == 1 {
-		if left = int(total(a.l.reply)); w.length > 0 && left != w.length {
-			return violation("%d bytes in the Reply chunk, want %d", left, w.length)
-		}
+		left = int(total(a.l.reply)) // rightLength compares it with what it is to be
 	}
 	return sameChunk("Reply", a.l.reply, call.reply, left)
+}
+
+// refused says whether an inline reply is no success; then nobody can say how much of a chunk was written.
+func refused(a *answer) bool {
+	r := words{b: a.msg}
+	r.u32()
+	r.u32()
+	if a.proc != 0 || r.u32() == 1 {
+		return a.proc == 0
+	}
+	r.u32()
+	r.opaque()
+	return RPCStat(r.u32()) != Success
 }
 
 // unknown is for a chunk of which nobody can say how much was written.
@@ -172,9 +184,6 @@ func (s *Session) judgeReply(w *Want) Verdict {
 			return v // segments that overlap: what is there is of no use
 		}
 	}
-	if w.length > 0 && len(msg) != w.length {
-		return violation("an RPC message of %d bytes, want %d", len(msg), w.length)
-	}
 	r := words{b: msg}
 	if xid := r.u32(); xid != a.xid {
 		return violation("RPC XID %#x in a reply with XID %#x (section 4.2.1)", xid, a.xid)
@@ -187,17 +196,25 @@ func (s *Session) judgeReply(w *Want) Verdict {
 		if r.u32() == 0 {
 			v.RPC = RPCMismatch
 		}
-		return v
+		return s.rightLength(v, msg, w)
 	}
 	r.u32()
 	r.opaque()
 	if v.RPC = RPCStat(r.u32()); r.bad {
 		return violation("an RPC reply that ends too early: %x", msg)
 	}
-	if v.RPC == Success && w.hasRes {
+	if v = s.rightLength(v, msg, w); v.Kind == Reply && v.RPC == Success && w.hasRes {
 		if why := s.judgeResult(&r, w); why != "" {
 			return violation("%s", why)
 		}
+	}
+	return v
+}
+
+// rightLength looks at the length of a message that says what it is to say.
+func (s *Session) rightLength(v Verdict, msg []byte, w *Want) Verdict {
+	if w.Kind == Reply && v.RPC == w.RPC && w.length > 0 && len(msg) != w.length {
+		return violation("an RPC message of %d bytes, want %d", len(msg), w.length)
 	}
 	return v
 }
@@ -226,7 +243,7 @@ func (s *Session) takeReplyChunk() (msg []byte, ok bool) {
 		}
 	}
 	if s.overlapsWrite(seen[:n]) {
-		ok = false
+		ok, s.overwritten = false, true
 	}
 	return s.long, ok
 }

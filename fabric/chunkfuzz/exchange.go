@@ -3,10 +3,15 @@ package chunkfuzz
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 
+	"example.org/nfsrdma/internal/nfs3"
+	"example.org/nfsrdma/internal/rpc"
 	"example.org/nfsrdma/internal/rpcrdma"
 	"example.org/nfsrdma/internal/sched"
 )
@@ -23,6 +28,8 @@ type Result struct {
 func (r *Result) Err(strict bool) error {
 	w, g := &r.Want, r.Got
 	switch {
+	case g.Kind == NotSent:
+		return nil
 	case g.Kind == Violation:
 	case g.Kind == w.Kind && (g.Kind != Reply || g.RPC == w.RPC && g.Long == w.Long):
 		return nil
@@ -34,6 +41,22 @@ func (r *Result) Err(strict bool) error {
 		return nil // a Reply chunk may be used for less, too
 	}
 	return fmt.Errorf("got %v\nwant %v\n%s", g, w, Story(r.Msg))
+}
+
+var numbers = regexp.MustCompile(`0x[0-9a-f]+|[0-9a-f]{8,}|\b[0-9]+\b`)
+
+// Difference says what went otherwise than foreseen without the numbers of the call, so that alike ones are alike.
+func (r *Result) Difference() string {
+	g := r.Got
+	if g.Kind == Disconnect {
+		g.Why = ""
+	}
+	g.Why = numbers.ReplaceAllString(g.Why, "N")
+	w := r.Want
+	if w.Open {
+		return fmt.Sprintf("%v where nothing is foreseen, since %s", g, w.Why)
+	}
+	return fmt.Sprintf("%v, not %v, since %s", g, Verdict{Kind: w.Kind, RPC: w.RPC, Long: w.Long}, w.Why)
 }
 
 // Story tells what a message is, in a line or two.
@@ -60,6 +83,10 @@ func (s *Session) Try(ctx context.Context, in []byte) (*Result, error) {
 func (s *Session) Exchange(ctx context.Context, msg []byte) (r *Result, err error) {
 	r = &Result{Msg: msg}
 	s.Now++
+	if s.Careful && Deadly(msg) {
+		r.Got.Kind = NotSent
+		return r, nil
+	}
 	defer func() {
 		// A task of the server that panics in virtual time does so in its caller.
 		if p := recover(); p != nil {
@@ -74,15 +101,16 @@ func (s *Session) Exchange(ctx context.Context, msg []byte) (r *Result, err erro
 	}
 	r.Want = *s.oracle.Predict(msg)
 	r.Got = s.exchange(ctx, msg, &r.Want)
+	if r.Got.Kind == ErrChunk && !s.Req.s.Virtual() && s.ping(ctx) != nil {
+		s.Req.drop() // the connection ends behind the answer, and not because of the next message
+	}
 	if w := &r.Want; w.apply && (r.Got.Kind == Reply && r.Got.RPC == Success || r.Got.Kind == w.Kind && w.Kind != Violation) {
 		s.Srv.wrote(w)
 	}
-	if r.Want.Open && r.Got.Kind == Reply && r.Got.RPC == Success { // whatever it was may have changed the file
-		s.Req.resync()
-		if err := s.store(ctx, fileHandle(s.Srv.Scratch), s.Srv.scratch); err != nil {
+	if s.mayHaveWritten(r) {
+		if err := s.restore(ctx); err != nil {
 			return r, err
 		}
-		s.Req.resync()
 	}
 	if r.Got.Kind != Violation && (!s.strict || r.Want.Open || r.Got.Kind != r.Want.Kind || r.Got.Kind == Disconnect) {
 		// What is within the chunks is the server's to write (RFC 8166 section 4.3.2.2), but for results.
@@ -110,9 +138,60 @@ func (s *Session) Exchange(ctx context.Context, msg []byte) (r *Result, err erro
 	return r, nil
 }
 
+// mayHaveWritten says whether the scratch file may have changed otherwise than is known.
+func (s *Session) mayHaveWritten(r *Result) bool {
+	if r.Want.Open && r.Got.Kind == Reply && r.Got.RPC == Success {
+		return true
+	}
+	// A server that is not ours may run a call that was to be refused.
+	asWanted := r.Got.Kind == Reply && r.Want.Kind == Reply && r.Got.RPC == r.Want.RPC
+	return !s.Req.s.Virtual() && !asWanted && (bytes.Contains(r.Msg, s.Srv.Scratch) || bytes.Contains(s.oracle.long, s.Srv.Scratch))
+}
+
+// restore writes the scratch file anew. A connection that ends late gets another try.
+func (s *Session) restore(ctx context.Context) (err error) {
+	for range 3 {
+		if !s.Req.Connected() || s.ping(ctx) != nil {
+			if err = s.Req.Reconnect(ctx); err != nil {
+				return fmt.Errorf("chunkfuzz: connecting again: %w", err)
+			}
+		}
+		if err = s.storeChunked(ctx, s.Srv.Scratch, s.Srv.scratch); err == nil {
+			break
+		}
+		s.Req.drop()
+	}
+	s.Req.resync()
+	return err
+}
+
+// storeChunked writes data to a file from Read chunks.
+func (s *Session) storeChunked(ctx context.Context, fh, data []byte) error {
+	most := min(regionSize[Source], int(s.Srv.MaxPayload))
+	for off := 0; off < len(data); off += most {
+		part := data[off:min(off+most, len(data))]
+		s.Req.Put(Source, 0, part)
+		h := Header{}
+		h.Reset()
+		h.XID, h.Credits = s.Req.NextXID(), 8
+		c := rpc.AppendCall(nil, &rpc.Call{XID: h.XID, Prog: nfsProgram, Vers: 3, Proc: procWrite, Cred: s.auth})
+		c = nfs3.AppendWriteArgsHead(c, &nfs3.WriteArgs{File: fileHandle(fh), Offset: uint64(off), Count: uint32(len(part))}, uint32(len(part)))
+		h.Reads = []ReadSegment{{Position: uint32(len(c)), Segment: s.Req.Seg(Source, 0, len(part))}}
+		b, err := s.ask(ctx, &h, append(rpcrdma.AppendHeader(nil, &h), c...))
+		if err != nil {
+			return err
+		}
+		var w nfs3.WriteRes
+		if _, err := nfs3.ConsumeWriteRes(b, &w); err != nil || w.Status != nfs3.NFS3_OK || int(w.Count) != len(part) {
+			return fmt.Errorf("WRITE: %v %w", w.Status, errors.Join(err, errRefused))
+		}
+	}
+	return nil
+}
+
 // wrongResult looks at the segments that a result was written to.
 func (s *Session) wrongResult(w *Want) (int, bool) {
-	if !w.reduce {
+	if !w.reduce || s.overwritten {
 		return 0, false
 	}
 	for i, g := range s.answer.l.segs[:s.answer.l.ends[0]] {
@@ -142,6 +221,13 @@ func (s *Session) exchange(ctx context.Context, msg []byte, w *Want) Verdict {
 	switch {
 	case err != nil:
 		return ended(err)
+	case !ok && !s.Req.s.Virtual() && w.Kind != Drop && !w.Also.Has(Drop):
+		// A server may be slow for once.
+		if m, ok, err = s.Req.next(ctx, lateWait); err != nil {
+			return ended(err)
+		} else if !ok {
+			return s.silent(ctx)
+		}
 	case !ok:
 		return s.silent(ctx)
 	}
@@ -154,6 +240,9 @@ func (s *Session) exchange(ctx context.Context, msg []byte, w *Want) Verdict {
 	return v
 }
 
+// lateWait is how long an answer is waited for that must come.
+const lateWait = 5 * sched.Second
+
 func ended(err error) Verdict {
 	if sched.Ended(err) {
 		return violation("%v", err)
@@ -161,15 +250,39 @@ func ended(err error) Verdict {
 	return Verdict{Kind: Disconnect, Why: err.Error()}
 }
 
+// ping makes a NULL call that touches no memory. An error means that the connection has ended, or that the server hangs.
+func (s *Session) ping(ctx context.Context) error {
+	h := Header{}
+	h.Reset()
+	h.XID, h.Credits = s.Req.NextXID(), 8
+	b := rpc.AppendCall(rpcrdma.AppendHeader(nil, &h), &rpc.Call{XID: h.XID, Prog: nfsProgram, Vers: 3, Cred: s.auth})
+	if err := s.Req.Send(b); err != nil {
+		return err
+	}
+	for range 20 {
+		m, ok, err := s.Req.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if ok && len(m.Bytes) >= 28 && binary.BigEndian.Uint32(m.Bytes) == h.XID {
+			return nil
+		}
+	}
+	return errNoAnswer
+}
+
+var errNoAnswer = errors.New("no answer to an ordinary call")
+
 // silent asks for a sign of life, since a server that drops a message must serve the next.
 func (s *Session) silent(ctx context.Context) Verdict {
-	if _, err := s.plain(ctx, nfsProgram, 0, nil); err != nil {
-		if strings.HasPrefix(err.Error(), "no answer") {
-			return violation("the server hangs: %v", err)
-		}
-		return Verdict{Kind: Disconnect, Why: err.Error()}
+	err := s.ping(ctx)
+	switch {
+	case err == nil:
+		return Verdict{Kind: Drop}
+	case errors.Is(err, errNoAnswer):
+		return violation("the server hangs: %v", err)
 	}
-	return Verdict{Kind: Drop}
+	return Verdict{Kind: Disconnect, Why: err.Error()}
 }
 
 // drop ends the connection, without another.

@@ -1,6 +1,9 @@
 package chunkfuzz
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Want is what must come of a message.
 type Want struct {
@@ -46,6 +49,7 @@ type Server struct {
 	target   []byte          // of Link
 	plain    map[uint32]call // calls that have the same length of reply each time
 	auth     []byte          // of the calls
+	others   bool            // it has version 4 of the program, too
 }
 
 // call is a call without a data item.
@@ -316,6 +320,8 @@ func (o *Oracle) rpc(msg []byte) *Want {
 		return o.open("the credential is another")
 	case prog != nfsProgram:
 		return o.answer(ProgUnavail, headLen, 0, "the program is another (RFC 5531)")
+	case pvers != 3 && o.Srv.others:
+		return o.open("the server has other versions of the program")
 	case pvers != 3:
 		return o.answer(ProgMismatch, headLen+8, 0, "the program's version is another (RFC 5531)")
 	case proc >= numProcs:
@@ -336,7 +342,11 @@ func (o *Oracle) rpc(msg []byte) *Want {
 }
 
 func (o *Oracle) garbage() *Want {
-	return o.answer(GarbageArgs, headLen, kinds(ErrChunk), "the arguments do not parse (RFC 8166 section 4.5.2)")
+	also := kinds(ErrChunk)
+	if o.data = o.data[:0]; o.hasData && !o.gather(&o.data, o.dataPos, o.dataLen) { // the data may be read first
+		also |= kinds(Disconnect)
+	}
+	return o.answer(GarbageArgs, headLen, also, "the arguments do not parse (RFC 8166 section 4.5.2)")
 }
 
 func (o *Oracle) simple(proc uint32, r words) *Want {
@@ -455,6 +465,11 @@ func (o *Oracle) symlink(r words) *Want {
 		if !o.gather(&o.data, o.dataPos, uint64(n)) {
 			return o.is(Disconnect, kinds(ErrChunk), "a READ of the Read chunk is a remote access error")
 		}
+		if n == 0 || bytes.IndexByte(o.data, 0) >= 0 { // no path: the status is another, and with it the length
+			w := o.result(c.reply, false)
+			w.length = 0
+			return w
+		}
 	} else if r.bytes(uint64(n)); r.bad {
 		return o.garbage()
 	}
@@ -491,6 +506,9 @@ func (o *Oracle) place(n int, item bool) *Want {
 	w.length = n
 	switch {
 	case hdr+n <= o.Srv.Inline:
+		if o.l.hasRep && !o.reachable(o.l.reply, n) { // it may be used for less, too
+			w.Also |= kinds(Disconnect)
+		}
 	case o.l.hasRep && uint64(n) <= total(o.l.reply) && hdr <= o.Srv.Inline:
 		w.Long = true
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -26,8 +27,13 @@ type Options struct {
 	Strict bool          // what the RFCs leave open must be as this module's server has it
 	Export string        // what MNT is asked for; "" is "/"
 	Root   []byte        // handle of a directory to use instead, where the server has no MOUNT over RDMA
-	Most   int           // failures after which to stop; 0 is 5
+	Most   int           // failures after which to stop, alike ones counting once; 0 is 5
 	Input  []byte        // this input alone, such as one that a Report has
+
+	// Known has what is known of the server: it is counted and no failure.
+	Known []Known
+	// Careful leaves messages out that end the machine of a known server: see Deadly.
+	Careful bool
 }
 
 // Report is what came of a campaign.
@@ -37,6 +43,7 @@ type Report struct {
 	Open     int           // calls of which nothing was foreseen
 	Elapsed  time.Duration
 	Failures []Failure
+	Known    map[string]int // calls that went as Options.Known has it, by name
 }
 
 // Failure is a call that went wrong.
@@ -44,6 +51,8 @@ type Failure struct {
 	Call  int    // its number
 	Input []byte // made small, as far as it fails again
 	Err   error  // with the story of the message
+	As    string // what went otherwise: Result.Difference
+	Times int    // calls that went so
 }
 
 func (r *Report) String() string {
@@ -55,6 +64,9 @@ func (r *Report) String() string {
 		}
 	}
 	fmt.Fprintf(&s, " not foreseen %d, failures %d", r.Open, len(r.Failures))
+	for _, k := range slices.Sorted(maps.Keys(r.Known)) {
+		fmt.Fprintf(&s, "\nknown, %d times: %s", r.Known[k], k)
+	}
 	return s.String()
 }
 
@@ -62,7 +74,7 @@ func (r *Report) String() string {
 func (r *Report) Err() error {
 	errs := make([]error, len(r.Failures))
 	for i, f := range r.Failures {
-		errs[i] = fmt.Errorf("call %d, input %x: %w", f.Call, f.Input, f.Err)
+		errs[i] = fmt.Errorf("call %d, input %x, %d times %s: %w", f.Call, f.Input, f.Times, f.As, f.Err)
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +120,19 @@ func Campaign(ctx context.Context, try Try, o Options) (rep Report, err error) {
 		if bad == nil {
 			continue
 		}
-		f := Failure{Call: rep.Calls - 1, Input: slices.Clone(in), Err: bad}
+		as := res.Difference()
+		if k := known(o.Known, res); k != nil && terr == nil {
+			if rep.Known == nil {
+				rep.Known = map[string]int{}
+			}
+			rep.Known[k.Name]++
+			continue
+		}
+		if i := slices.IndexFunc(rep.Failures, func(f Failure) bool { return f.As == as }); i >= 0 && terr == nil {
+			rep.Failures[i].Times++
+			continue
+		}
+		f := Failure{Call: rep.Calls - 1, Input: slices.Clone(in), Err: bad, As: as, Times: 1}
 		if terr == nil {
 			f.Input = Shrink(in, 60, func(b []byte) bool {
 				r, err := try(ctx, b)
@@ -116,10 +140,11 @@ func Campaign(ctx context.Context, try Try, o Options) (rep Report, err error) {
 					return false
 				}
 				e := r.Err(o.Strict)
-				if e != nil {
-					f.Err = e
+				if e == nil || r.Difference() != as || known(o.Known, r) != nil {
+					return false
 				}
-				return e != nil
+				f.Err = e
+				return true
 			})
 		}
 		rep.Failures = append(rep.Failures, f)
@@ -149,6 +174,7 @@ func Run(t TB, dial func(context.Context) (*Requester, error), o Options) Report
 	if err != nil {
 		t.Fatalf("%v", errors.Join(err, q.Close()))
 	}
+	s.Careful = o.Careful
 	rep, err := Campaign(ctx, s.Try, o)
 	t.Logf("%v", &rep)
 	for _, f := range rep.Failures {

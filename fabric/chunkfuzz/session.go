@@ -28,13 +28,17 @@ type Session struct {
 	Srv *Server
 	Now uint64 // exchanges so far
 
+	Careful bool // messages that end the machine of a known server are not sent: see Deadly
+
 	oracle Oracle
 	gen    Gen
 	answer answer
 	long   []byte
 	auth   rpc.Auth
 	sent   []byte
-	strict bool // the server leaves alone what it does not use of a chunk
+	// overwritten: what the last answer wrote to the Reply chunk may have gone over the result in the Write chunk.
+	overwritten bool
+	strict      bool // the server leaves alone what it does not use of a chunk
 }
 
 // NewSession prepares the files of a session over the requester, in the root directory of export, or in the directory of
@@ -58,13 +62,22 @@ func NewSession(ctx context.Context, q *Requester, export string, root []byte) (
 
 // plain makes a call in the ordinary way and gives its results.
 func (s *Session) plain(ctx context.Context, prog, proc uint32, args []byte) ([]byte, error) {
+	return s.plainVersion(ctx, prog, 3, proc, args)
+}
+
+func (s *Session) plainVersion(ctx context.Context, prog, vers, proc uint32, args []byte) ([]byte, error) {
 	h := Header{}
 	h.Reset()
 	h.XID, h.Credits = s.Req.NextXID(), 8
 	h.HasReply = true
 	h.Reply = append(h.Reply, s.Req.Seg(Sink, 0, regionSize[Sink]))
-	b := rpc.AppendCall(rpcrdma.AppendHeader(nil, &h), &rpc.Call{XID: h.XID, Prog: prog, Vers: 3, Proc: proc, Cred: s.auth})
-	if err := s.Req.Send(append(b, args...)); err != nil {
+	b := rpc.AppendCall(rpcrdma.AppendHeader(nil, &h), &rpc.Call{XID: h.XID, Prog: prog, Vers: vers, Proc: proc, Cred: s.auth})
+	return s.ask(ctx, &h, append(b, args...))
+}
+
+// ask sends a call and gives the results, which may come in a Reply chunk at the beginning of Sink.
+func (s *Session) ask(ctx context.Context, h *Header, msg []byte) ([]byte, error) {
+	if err := s.Req.Send(msg); err != nil {
 		return nil, err
 	}
 	for range 20 {
@@ -77,10 +90,10 @@ func (s *Session) plain(ctx context.Context, prog, proc uint32, args []byte) ([]
 		}
 		a := &s.answer
 		if !a.read(m.Bytes) || a.xid != h.XID {
-			return nil, fmt.Errorf("procedure %d was answered with %x", proc, m.Bytes)
+			return nil, fmt.Errorf("an ordinary call was answered with %x", m.Bytes)
 		}
 		if a.proc == 4 {
-			return nil, fmt.Errorf("procedure %d was answered with RDMA_ERROR %d", proc, a.code)
+			return nil, fmt.Errorf("an ordinary call was answered with RDMA_ERROR %d", a.code)
 		}
 		msg := a.msg
 		if a.proc == 1 {
@@ -89,16 +102,22 @@ func (s *Session) plain(ctx context.Context, prog, proc uint32, args []byte) ([]
 		var rep rpc.Reply
 		n, err := rpc.ConsumeReply(msg, &rep)
 		if err != nil || !rep.OK() {
-			return nil, fmt.Errorf("procedure %d: %v, %w", proc, &rep, errors.Join(err, errRefused))
+			return nil, fmt.Errorf("an ordinary call: %v, %w", &rep, errors.Join(err, errRefused))
 		}
 		return append([]byte(nil), msg[n:]...), nil
 	}
-	return nil, fmt.Errorf("no answer to procedure %d", proc)
+	return nil, errNoAnswer
+}
+
+// hasVersion asks for a version of the NFS program.
+func (s *Session) hasVersion(ctx context.Context, vers uint32) bool {
+	_, err := s.plainVersion(ctx, nfs3.Program, vers, 0, nil)
+	return err == nil
 }
 
 var errRefused = errors.New("not a success")
 
-func ask[A, R any](ctx context.Context, s *Session, proc nfs3.Proc, add func([]byte, *A) []byte, a *A, consume func([]byte, *R) (int, error)) (r R, err error) {
+func askNFS[A, R any](ctx context.Context, s *Session, proc nfs3.Proc, add func([]byte, *A) []byte, a *A, consume func([]byte, *R) (int, error)) (r R, err error) {
 	b, err := s.plain(ctx, nfs3.Program, uint32(proc), add(nil, a))
 	if err == nil {
 		_, err = consume(b, &r)
@@ -121,7 +140,7 @@ func (s *Session) prepare(ctx context.Context, export string) error {
 	}
 	root, _ := nfs3.MakeFH(v.Root)
 	v.Root = append([]byte(nil), v.Root...)
-	info, err := ask(ctx, s, nfs3.FSINFO, nfs3.AppendFsinfoArgs, &nfs3.FsinfoArgs{Root: root}, nfs3.ConsumeFsinfoRes)
+	info, err := askNFS(ctx, s, nfs3.FSINFO, nfs3.AppendFsinfoArgs, &nfs3.FsinfoArgs{Root: root}, nfs3.ConsumeFsinfoRes)
 	if err != nil || info.Status != nfs3.NFS3_OK {
 		return fmt.Errorf("FSINFO: %v %w", info.Status, errors.Join(err, errRefused))
 	}
@@ -137,6 +156,7 @@ func (s *Session) prepare(ctx context.Context, export string) error {
 	if err := s.links(ctx, root); err != nil {
 		return err
 	}
+	s.Srv.others = s.hasVersion(ctx, 4)
 	return s.learn(ctx, root)
 }
 
@@ -150,7 +170,7 @@ func pattern(n int, seed byte) []byte {
 
 func (s *Session) file(ctx context.Context, root nfs3.FH, name string, data []byte) ([]byte, error) {
 	at := nfs3.DirOp{Dir: root, Name: []byte(name)}
-	r, err := ask(ctx, s, nfs3.CREATE, nfs3.AppendCreateArgs, &nfs3.CreateArgs{Where: at, Attr: nfs3.Sattr3{SetMode: true, Mode: 0o666}}, nfs3.ConsumeCreateRes)
+	r, err := askNFS(ctx, s, nfs3.CREATE, nfs3.AppendCreateArgs, &nfs3.CreateArgs{Where: at, Attr: nfs3.Sattr3{SetMode: true, Mode: 0o666}}, nfs3.ConsumeCreateRes)
 	if err != nil || r.Status != nfs3.NFS3_OK {
 		return nil, fmt.Errorf("CREATE %s: %v %w", name, r.Status, errors.Join(err, errRefused))
 	}
@@ -164,7 +184,7 @@ func (s *Session) file(ctx context.Context, root nfs3.FH, name string, data []by
 func (s *Session) store(ctx context.Context, fh nfs3.FH, data []byte) error {
 	for off := 0; off < len(data); off += 512 {
 		part := data[off:min(off+512, len(data))]
-		w, err := ask(ctx, s, nfs3.WRITE, nfs3.AppendWriteArgs, &nfs3.WriteArgs{File: fh, Offset: uint64(off), Count: uint32(len(part)), Data: part}, nfs3.ConsumeWriteRes)
+		w, err := askNFS(ctx, s, nfs3.WRITE, nfs3.AppendWriteArgs, &nfs3.WriteArgs{File: fh, Offset: uint64(off), Count: uint32(len(part)), Data: part}, nfs3.ConsumeWriteRes)
 		if err != nil || w.Status != nfs3.NFS3_OK || int(w.Count) != len(part) {
 			return fmt.Errorf("WRITE: %v %w", w.Status, errors.Join(err, errRefused))
 		}
@@ -182,7 +202,7 @@ func (s *Session) links(ctx context.Context, root nfs3.FH) error {
 		return fmt.Errorf("SYMLINK: %w", err)
 	}
 	look := func(name string) ([]byte, error) {
-		r, err := ask(ctx, s, nfs3.LOOKUP, nfs3.AppendLookupArgs, &nfs3.LookupArgs{What: nfs3.DirOp{Dir: root, Name: []byte(name)}}, nfs3.ConsumeLookupRes)
+		r, err := askNFS(ctx, s, nfs3.LOOKUP, nfs3.AppendLookupArgs, &nfs3.LookupArgs{What: nfs3.DirOp{Dir: root, Name: []byte(name)}}, nfs3.ConsumeLookupRes)
 		if err != nil || r.Status != nfs3.NFS3_OK {
 			return nil, fmt.Errorf("LOOKUP %s: %v %w", name, r.Status, errors.Join(err, errRefused))
 		}
@@ -192,7 +212,7 @@ func (s *Session) links(ctx context.Context, root nfs3.FH) error {
 	if v.Link, err = look(linkName); err != nil {
 		return err
 	}
-	_, err = ask(ctx, s, nfs3.MKDIR, nfs3.AppendMkdirArgs, &nfs3.MkdirArgs{Where: nfs3.DirOp{Dir: root, Name: []byte(dirName)}, Attr: nfs3.Sattr3{SetMode: true, Mode: 0o777}}, nfs3.ConsumeMkdirRes)
+	_, err = askNFS(ctx, s, nfs3.MKDIR, nfs3.AppendMkdirArgs, &nfs3.MkdirArgs{Where: nfs3.DirOp{Dir: root, Name: []byte(dirName)}, Attr: nfs3.Sattr3{SetMode: true, Mode: 0o777}}, nfs3.ConsumeMkdirRes)
 	if err != nil {
 		return err
 	}
@@ -202,7 +222,7 @@ func (s *Session) links(ctx context.Context, root nfs3.FH) error {
 	dir, _ := nfs3.MakeFH(v.Dir)
 	for i := range numEntries {
 		at := nfs3.DirOp{Dir: dir, Name: fmt.Appendf(nil, "entry%04d", i)}
-		if _, err := ask(ctx, s, nfs3.CREATE, nfs3.AppendCreateArgs, &nfs3.CreateArgs{Where: at}, nfs3.ConsumeCreateRes); err != nil {
+		if _, err := askNFS(ctx, s, nfs3.CREATE, nfs3.AppendCreateArgs, &nfs3.CreateArgs{Where: at}, nfs3.ConsumeCreateRes); err != nil {
 			return err
 		}
 	}

@@ -26,10 +26,11 @@ const (
 	Drop                   // no answer, and the connection serves on
 	Disconnect             // the connection ended
 	Violation              // what no peer may cause: see Verdict.Why
+	NotSent                // see Session.Careful
 	numKinds
 )
 
-var kindNames = [numKinds]string{"reply", "ERR_VERS", "ERR_CHUNK", "drop", "disconnect", "VIOLATION"}
+var kindNames = [numKinds]string{"reply", "ERR_VERS", "ERR_CHUNK", "drop", "disconnect", "VIOLATION", "not sent"}
 
 func (k Kind) String() string {
 	if k < numKinds {

@@ -5,21 +5,34 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"example.org/nfsrdma/fabric/chunkfuzz"
+	"example.org/nfsrdma/internal/sched"
+	"example.org/nfsrdma/nfsclient"
+	"example.org/nfsrdma/verbs"
 )
 
 type fuzzCmd struct {
-	Addr   string        `arg:"" optional:"" help:"HOST:PORT of a server over RDMA. Default the embedded server, in virtual time."`
-	Device string        `short:"d" help:"Local RDMA device: its name, a network interface on it, or an IP address of it. Default the first that is active."`
-	Export string        `default:"/" help:"Export to ask MOUNT for over the connection; calls are made as root, in files chunkfuzz.* of it."`
-	Root   string        `help:"File handle of a directory to use instead, in hexadecimal, where MOUNT is not served over RDMA (Linux)."`
-	Seed   uint64        `default:"1" help:"Of the calls."`
-	Calls  int           `short:"n" help:"How many calls; default 100000, or no bound if -time is given."`
-	Time   time.Duration `help:"How long."`
-	Input  string        `help:"Try this input alone, in hexadecimal, as a failure printed it."`
-	Strict bool          `help:"What the RFCs leave open must be as the embedded server has it."`
+	Addr   string `arg:"" optional:"" help:"HOST:PORT of a server over RDMA. Default the embedded server, in virtual time."`
+	Device string `short:"d" help:"Local RDMA device: its name, a network interface on it, or an IP address of it. Default the first that is active."`
+	Export string `default:"/" help:"Export to ask MOUNT for; calls are made as root, in files chunkfuzz.* of it."`
+
+	Mountport int    `help:"Ask MOUNT over TCP on this port, 20048 for Linux. Default over the connection itself."`
+	Root      string `help:"File handle of a directory to use instead, in hexadecimal."`
+	Known     string `help:"What is known of the server: linux-6.1. Its differences are counted and are no failures."`
+	Deadly    bool   `help:"Send what would end a machine with Linux, too. Not to a server that others use."`
+
+	Seed    uint64        `default:"1" help:"Of the calls."`
+	Calls   int           `short:"n" help:"How many calls; default 100000, or no bound if -time is given."`
+	Time    time.Duration `help:"How long."`
+	Input   string        `help:"Try this input alone, in hexadecimal, as a failure printed it."`
+	Silence time.Duration `default:"50ms" help:"How long no answer is a drop, where one is right."`
+
+	Most   int  `default:"5" help:"Failures after which to stop. Those that are alike count once."`
+	Strict bool `help:"What the RFCs leave open must be as the embedded server has it."`
 }
 
 // Help is printed by -h.
@@ -28,16 +41,24 @@ func (fuzzCmd) Help() string {
 offered, with what RFC 8166, RFC 8267 and RFC 5531 ask for. A failure is made small and printed with its input. Exits with 1 if there is one.
 
   nfsrdma fuzz                               the embedded server, a few seconds
-  nfsrdma fuzz -d rxe0 -time 1m 10.0.0.2:20049`
+  nfsrdma fuzz -d rxe0 -time 1m 10.0.0.2:20049
+  nfsrdma fuzz -d rxe0 -mountport 20048 -export /srv -known linux-6.1 10.0.0.2:20049`
 }
 
 // Run fuzzes.
 func (c *fuzzCmd) Run(e env) error {
-	o := chunkfuzz.Options{Seed: c.Seed, Calls: c.Calls, Time: c.Time, Strict: c.Strict, Export: c.Export}
+	o := chunkfuzz.Options{Seed: c.Seed, Calls: c.Calls, Time: c.Time, Strict: c.Strict, Export: c.Export, Most: c.Most, Careful: !c.Deadly}
 	if o.Calls == 0 && o.Time == 0 {
 		o.Calls = 100_000
 	}
 	var err error
+	switch c.Known {
+	case "":
+	case "linux-6.1":
+		o.Known = chunkfuzz.Linux61
+	default:
+		return fmt.Errorf("--known %s: nothing is known of it", c.Known)
+	}
 	if o.Root, err = unhex("root", c.Root); err != nil {
 		return err
 	}
@@ -54,6 +75,23 @@ func (c *fuzzCmd) Run(e env) error {
 		fmt.Fprintln(e.out, &rep)
 	}
 	return errors.Join(err, rep.Err())
+}
+
+// mountRoot asks MOUNT over TCP.
+func (c *fuzzCmd) mountRoot(ctx context.Context, dev verbs.Device) ([]byte, error) {
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return nil, err
+	}
+	s := sched.NewLive(c.Seed)
+	m, err := nfsclient.New(ctx, nfsclient.Config{
+		Device: dev, Sched: s, Addr: c.Addr, Export: c.Export, MountAddr: net.JoinHostPort(host, strconv.Itoa(c.Mountport)), ResvPort: true, Soft: true,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	fh := m.Root()
+	return fh.Bytes(), errors.Join(m.Close(), s.Close())
 }
 
 // unhex decodes a flag; nil if it is not given.
@@ -73,7 +111,7 @@ func fuzzEmbedded(ctx context.Context, o chunkfuzz.Options) (chunkfuzz.Report, e
 	if err != nil {
 		return chunkfuzz.Report{}, err
 	}
-	o.Strict = true
+	o.Strict, o.Careful = true, false
 	rep, err := chunkfuzz.Campaign(ctx, r.TryContext, o)
 	return rep, errors.Join(err, r.Close())
 }
@@ -84,14 +122,20 @@ func (c *fuzzCmd) fuzzServer(ctx context.Context, o chunkfuzz.Options) (rep chun
 		return rep, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	q, err := chunkfuzz.Dial(ctx, chunkfuzz.Config{Device: dev, Addr: c.Addr})
+	q, err := chunkfuzz.Dial(ctx, chunkfuzz.Config{Device: dev, Addr: c.Addr, Silence: c.Silence})
 	if err != nil {
 		return rep, err
+	}
+	if c.Mountport != 0 && o.Root == nil {
+		if o.Root, err = c.mountRoot(ctx, dev); err != nil {
+			return rep, errors.Join(err, q.Close())
+		}
 	}
 	s, err := chunkfuzz.NewSession(ctx, q, o.Export, o.Root)
 	if err != nil {
 		return rep, errors.Join(err, q.Close())
 	}
+	s.Careful = o.Careful
 	rep, err = chunkfuzz.Campaign(ctx, s.Try, o)
 	return rep, errors.Join(err, s.Close())
 }
