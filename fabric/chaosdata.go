@@ -186,13 +186,13 @@ func (d *chaosData) breakOff(ctx context.Context) {
 	if d.file != nil { // which would not know what it has written
 		return
 	}
-	ctx, cancel := t.c.f.WithTimeout(ctx, time.Duration(t.r.IntN(200))*time.Microsecond)
+	ctx, cancel := t.c.f.WithTimeout(ctx, time.Duration(t.r.IntN([]int{20, 100, 1000}[t.r.IntN(3)]))*time.Microsecond)
 	defer cancel()
 	from, to := d.span(t.m.RSize())
 	d.begin()
 	if t.r.IntN(4) > 0 {
-		b := make([]byte, (to-from)*f.cell)
-		if _, _, err := t.m.Read(ctx, d.fh, uint64(from*f.cell), b); err != nil && t.fenced() {
+		b := bytes.Repeat([]byte{0xfe}, (to-from)*f.cell)
+		if _, _, err := t.m.Read(ctx, d.fh, uint64(from*f.cell), b); err != nil {
 			t.left = append(t.left, leftBuffer{b, slices.Clone(b)})
 		}
 		return
@@ -203,20 +203,12 @@ func (d *chaosData) breakOff(ctx context.Context) {
 	f.size = max(f.size, to*f.cell)
 	f.note(v, from, to, maybe)
 	res, err := t.m.Write(ctx, d.fh, uint64(from*f.cell), b, nfsclient.FILE_SYNC)
-	switch {
-	case err != nil && t.fenced():
+	if err != nil {
 		clear(b)
 		f.note(v, from, to, late)
-	case err != nil:
-		f.note(v, from, to, late)
-	default:
-		f.note(v, from, from+res.Count/f.cell, done)
+		return
 	}
-}
-
-// fenced says whether memory is the caller's alone when a call ends: all-physical keys name all of it for ever.
-func (t *chaosTask) fenced() bool {
-	return t.c.plan.params.RegMode != nfsclient.AllPhysical || t.c.plan.params.Proto == TCP
+	f.note(v, from, from+res.Count/f.cell, done)
 }
 
 // leftBuffer is the buffer of a READ that was broken off, and what was in it then.

@@ -177,7 +177,7 @@ func (t *chaosTask) compared(n int) {
 
 func (t *chaosTask) step(ctx context.Context) {
 	d := t.data[t.r.IntN(len(t.data))]
-	switch k := t.r.IntN(33); {
+	switch k := t.r.IntN(34); {
 	case k < 7:
 		d.write(ctx, nfsclient.UNSTABLE)
 	case k < 9:
@@ -206,7 +206,7 @@ func (t *chaosTask) step(ctx context.Context) {
 		t.look(ctx)
 	case k < 29:
 		t.refused(ctx)
-	case k < 30:
+	case k < 31:
 		d.breakOff(ctx)
 	default:
 		t.list(ctx, t.r.IntN(2))
