@@ -169,6 +169,7 @@ func (m *Sem) TryAcquire(n int) bool {
 // Acquire takes n units, waiting for them.
 func (m *Sem) Acquire(ctx context.Context, n int) error {
 	if m.TryAcquire(n) {
+		m.s.tick()
 		return nil
 	}
 	m.lock()
