@@ -31,10 +31,12 @@ guest-bench: ## in one guest a device: this client and server beside the kernel'
 guest-shell: ## a prompt in the guest, with DEV (rxe, siw or none)
 	@$(GO) run ./internal/guest shell -dev $(or $(DEV),rxe)
 
-kernel-table: ## the kernel's NFS server beside ours, rule by rule: scenarios/conformance/kernel.md, from runs in the guest
-	@mkdir -p bin && $(GO) build -tags rdmacore -o bin/nfsrdma ./scenarios/cmd/nfsrdma
+kernel-table: ## the kernel's NFS server and client beside ours, rule by rule: scenarios/conformance/kernel.md, from runs in the guest
+	@mkdir -p bin && $(GO) test -c -tags rdmacore -o bin/conformance.test ./scenarios/conformance && $(GO) build -tags rdmacore -o bin/nfsrdma ./scenarios/cmd/nfsrdma
 	@for d in rxe siw; do $(GO) run ./internal/guest exec -dev $$d -kernel-nfsd bin/nfsrdma conformance -faults -known linux-6.1 \
-	  -server rdma://10.9.0.1/export -mountport 20048 -format json >bin/linux-6.1.$$d.json || exit 1; done
+	  -server rdma://10.9.0.1/export -mountport 20048 -format json >bin/linux-6.1.$$d.json || exit 1; \
+	  $(GO) run ./internal/guest exec -dev $$d bin/conformance.test -test.run '^TestKernelClient$$' -print >bin/client.out || exit 1; \
+	  sed -n '/^\[/,/^]/p' bin/client.out >bin/linux-6.1-client.$$d.json; done
 	@NFSRDMA_TABLE=$(CURDIR)/bin $(GO) test -count=1 -run '^TestKernelTable$$' ./scenarios/conformance
 
 test-report: ## the report of sweeps in headless Chromium, which is installed if it is missing (Debian)

@@ -30,6 +30,7 @@ var suites = []suite{
 	{name: "verbs", pkg: "verbs/rdmacore", timeout: 10 * time.Minute},
 	{name: "linuxserver", pkg: "internal/guest/linuxserver", guest: true},
 	{name: "conformance", pkg: "scenarios/conformance", run: "^TestKernelServer", guest: true},
+	{name: "conformanceclient", pkg: "scenarios/conformance", run: "^TestKernelClient$", guest: true, timeout: 8 * time.Minute},
 	{name: "fabric", pkg: "fabric", run: "^TestOnDevice", goroot: true, timeout: 10 * time.Minute},
 	{name: "linuxclient", pkg: "internal/guest/linuxclient", guest: true, programs: []string{"scenarios/cmd/nfsrdma"}, timeout: 8 * time.Minute},
 }

@@ -119,19 +119,26 @@ func WriteMarkdown(w io.Writer, cols []Column) error {
 		fmt.Fprintf(w, "| %s | %s | %v | %s | %s |\n", r.ID, r.section(), r.Who, r.Rule, strings.Join(verdicts[i], " | "))
 	}
 	list := func(title string, of func(CheckResult) []string) {
-		first := true
+		var lines []string
+		names := map[string][]string{} // of columns
 		for i := range cols {
 			for j := range cols[i].Rows {
 				for _, c := range cols[i].Rows[j].Checks {
 					for _, f := range of(c) {
-						if first {
-							fmt.Fprintf(w, "\n## %s\n\n", title)
-							first = false
+						l := fmt.Sprintf("`%s`: %s", c.Test, f)
+						if names[l] == nil {
+							lines = append(lines, l)
 						}
-						fmt.Fprintf(w, "- %s: `%s`: %s\n", cols[i].Name, c.Test, f)
+						names[l] = append(names[l], cols[i].Name)
 					}
 				}
 			}
+		}
+		if len(lines) > 0 {
+			fmt.Fprintf(w, "\n## %s\n\n", title)
+		}
+		for _, l := range lines {
+			fmt.Fprintf(w, "- %s: %s\n", strings.Join(names[l], "; "), l)
 		}
 	}
 	if l := explained(cols); len(l) > 0 {
@@ -174,6 +181,7 @@ type explanation struct {
 func explained(cols []Column) (out []*explanation) {
 	at := map[[2]string]*explanation{}
 	where := map[string][]string{} // columns of a finding
+	end := map[string]Who{}        // of a finding
 	for i := range cols {
 		for j := range cols[i].Rows {
 			for _, c := range cols[i].Rows[j].Checks {
@@ -189,20 +197,20 @@ func explained(cols []Column) (out []*explanation) {
 					if where[f] == nil {
 						e.found = append(e.found, f)
 					}
-					where[f] = append(where[f], cols[i].Name)
+					where[f], end[f] = append(where[f], cols[i].Name), c.Who
 				}
 			}
 		}
 	}
-	known := map[string]bool{} // columns of a server of which something is known
-	for _, l := range where {
+	known := map[Who]map[string]bool{Requester: {}, Responder: {}} // columns of an end of which something is known
+	for f, l := range where {
 		for _, name := range l {
-			known[name] = true
+			known[end[f]][name] = true
 		}
 	}
 	for _, e := range out {
 		for i, f := range e.found {
-			if len(where[f]) < len(known) {
+			if len(where[f]) < len(known[end[f]]) {
 				e.found[i] += " (" + strings.Join(where[f], ", ") + ")"
 			}
 		}

@@ -46,7 +46,12 @@ func dataComesInline(r *requesterRun) {
 			for i := range h.Writes.Chunk(0) {
 				h.Writes.Chunk(0)[i].Length = 0
 			}
-			res := nfs3.ReadRes{Status: nfs3.NFS3_OK, Count: uint32(n), EOF: true, Data: data[:n]}
+			var rep rpc.Reply
+			var res nfs3.ReadRes // with the server's attributes
+			if at, err := rpc.ConsumeReply(o.body, &rep); err == nil {
+				_, _, _ = nfs3.ConsumeReadResHead(o.body[at:], &res)
+			}
+			res.Status, res.Count, res.EOF, res.Data = nfs3.NFS3_OK, uint32(n), true, data[:n]
 			o.replace = message(h, nfs3.AppendReadRes(rpc.AppendReplySuccess(nil, h.XID), &res))
 		})
 		buf := make([]byte, 8192)

@@ -12,24 +12,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kernelColumns are the saved runs, as files of testdata without ".json", and their titles in kernel.md.
-var kernelColumns = [][2]string{{"linux-6.1.rxe", "Linux 6.1 server, rxe"}, {"linux-6.1.siw", "Linux 6.1 server, siw"}}
+// kernelColumns are the saved runs, as files of testdata: their titles in kernel.md, and what is known.
+var kernelColumns = []struct {
+	of, device, title string
+	known             *Known
+}{
+	{"linux-6.1", "rxe", "Linux 6.1 server, rxe", &Linux61},
+	{"linux-6.1", "siw", "Linux 6.1 server, siw", &Linux61},
+	{"linux-6.1-client", "rxe", "Linux 6.1 client, rxe", &Linux61Client},
+	{"linux-6.1-client", "siw", "Linux 6.1 client, siw", &Linux61Client},
+}
 
 const kernelTable = "kernel.md"
 
-const tableHead = `# The kernel's NFS server beside ours
+const tableHead = `# The kernel's NFS server and client beside ours
 
 The rules of RPC-over-RDMA that NFS version 3 can show, checked on the embedded server and client (in virtual time), and on the kernel's
-server in the guest, over soft-RoCE (rxe) and soft-iWARP (siw). ` + "`make kernel-table`" + ` makes this file; the suite ` + "`conformance`" + ` of ` + "`make test-rxe`" + ` fails
-if the kernel does otherwise. A rule is *proved* if its checks hold, *differs* if all that they found is explained below; *-* binds the other end, or has
-no check that another server can be asked.
+server and client in the guest, over soft-RoCE (rxe) and soft-iWARP (siw). ` + "`make kernel-table`" + ` makes this file; the suites ` + "`conformance`" + ` and
+` + "`conformanceclient`" + ` of ` + "`make test-rxe`" + ` fail if the kernel does otherwise. A rule is *proved* if its checks hold, *differs* if all that they found is explained below; *-* binds the other end, or has
+no check that another server or client can be asked.
 
 `
 
 // saved gives the committed run on a device, without reasons.
-func saved(t *testing.T, device string) *Column {
+func saved(t *testing.T, of, device string) *Column {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "linux-6.1."+device+".json"))
+	f, err := os.Open(filepath.Join("testdata", of+"."+device+".json"))
 	require.NoError(t, err)
 	defer func() { _ = f.Close() }()
 	l, err := ReadJSON(f)
@@ -66,9 +74,10 @@ func TestKernelTable(t *testing.T) {
 	require.NoError(t, err)
 	cols := []Column{{Name: "embedded", Rows: ours}}
 	for _, c := range kernelColumns {
-		name := filepath.Join("testdata", c[0]+".json")
+		file := c.of + "." + c.device + ".json"
+		name := filepath.Join("testdata", file)
 		if from != "" {
-			b, err := os.ReadFile(filepath.Join(from, c[0]+".json"))
+			b, err := os.ReadFile(filepath.Join(from, file))
 			require.NoError(t, err)
 			l, err := ReadJSON(bytes.NewReader(b))
 			require.NoError(t, err)
@@ -78,9 +87,9 @@ func TestKernelTable(t *testing.T) {
 		require.NoError(t, err)
 		l, err := ReadJSON(bytes.NewReader(b))
 		require.NoError(t, err)
-		col := Column{Name: c[1], Rows: l}
-		col.Reexplain(&Linux61)
-		assert.Empty(t, Linux61.Missing(l, strings.TrimPrefix(c[0], "linux-6.1.")), "known and not found: %s", c[0])
+		col := Column{Name: c.title, Rows: l}
+		col.Reexplain(c.known)
+		assert.Empty(t, c.known.Missing(l, c.device), "known and not found: %s", file)
 		for i := range l {
 			for _, k := range l[i].Checks {
 				assert.Empty(t, k.Findings, k.Test)
@@ -116,6 +125,8 @@ func TestReasons(t *testing.T) {
 	}
 	for _, k := range Servers {
 		assert.Same(t, k, ServerNamed(k.Name))
+	}
+	for _, k := range append([]*Known{&Linux61Client}, Servers...) {
 		seen := map[string]bool{}
 		for _, d := range k.Differences {
 			assert.True(t, checks[d.Check], "no check %s", d.Check)

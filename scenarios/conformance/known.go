@@ -2,7 +2,7 @@ package conformance
 
 import "strings"
 
-// Known is what is known of a server besides the rules: where it differs, and why.
+// Known is what is known of a server or a client besides the rules: where it differs, and why.
 type Known struct {
 	Name        string // such as "linux-6.1"
 	Server      string // in words
@@ -100,6 +100,14 @@ func (d *Difference) differs() Differs {
 		f += ": not sent, since it ends the server's machine"
 	}
 	return Differs{f, d.Reason.Rule, d.Reason.Where, d.Reason.Why}
+}
+
+// missingOf is Missing of one check.
+func (k *Known) missingOf(c *CheckResult, device string) []string {
+	if k == nil {
+		return nil
+	}
+	return k.Missing([]RowResult{{Checks: []CheckResult{*c}}}, device)
 }
 
 // Missing lists what is known of a server on a device, is of a check that was run, and was not found: "Check: finding".

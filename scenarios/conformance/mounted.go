@@ -213,7 +213,7 @@ func (r *requesterRun) disconnect() {
 	r.srv.Disconnect()
 }
 
-// manyStats makes GETATTRs at the same time, each answered after 20 ms.
+// manyStats makes GETATTRs at the same time, each answered after 10 ms.
 func (r *requesterRun) manyStats(tasks, rounds int) {
 	r.prepareStats(tasks)
 	r.stats(tasks, rounds)
@@ -231,7 +231,7 @@ func (r *requesterRun) prepareStats(n int) {
 }
 
 func (r *requesterRun) stats(tasks, rounds int) {
-	r.mnt.fs.delay.Store(int64(20 * sched.Millisecond))
+	r.mnt.fs.delay.Store(int64(10 * sched.Millisecond))
 	defer r.mnt.fs.delay.Store(0)
 	g := r.s.NewGroup("calls of a check")
 	for i := range tasks {
