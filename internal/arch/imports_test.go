@@ -55,6 +55,7 @@ var allowed = []struct {
 	{"internal/report", nil},
 	{"internal/metrics", nil},
 	{"internal/arch", nil},
+	{"internal/mutants", nil},
 	{"internal/guest/perf", []string{"fabric"}},
 	{"internal/guest", nil},
 }
