@@ -38,7 +38,7 @@ var faults = []Fault{
 		Reported: "A Read chunk that begins behind the message or in another chunk: a difference wrapped, and other memory came back in the reply.",
 		Right:    "ERR_CHUNK, and nothing is written",
 		Mend:     "not seen to fail yet: the transport's check of a position can go, since the server's of where the data belongs is left, and one of a second chunk likewise",
-		checks:   []check{resp("BadPositions", badReadChunks)},
+		checks:   []check{resp("BadPositions", badReadChunks), ours("SecondDataChunk", secondDataChunk)},
 	},
 	{
 		ID:       "F03",
@@ -102,7 +102,7 @@ var faults = []Fault{
 		Reported: "After a reconnect calls were let go before receives were posted; a reply found none, and the new connection broke.",
 		Right:    "on every connection receives are posted for all calls that are out",
 		Mend:     "not seen to fail yet here, only in F13: receives that are posted 2 ms after the connection is made",
-		checks:   []check{reqr("ReconnectsUnderLoad", reconnectsUnderLoad)},
+		checks:   []check{reqr("ReconnectsUnderLoad", receivesBeforeCalls)},
 	},
 	{
 		ID:       "F12",

@@ -92,7 +92,7 @@ var rows = []Row{
 	{"C44", 8267, "6.6", Requester, "sends a call again, a few times at most and under a new XID, whose Reply chunk was too short", "a call of version 3 knows its longest reply (C26); sessions: " + onlyV4, nil},
 	{"C45", 8267, "6.5.2", Both, "sends short messages only on the backchannel", backchannel, nil},
 	{"C46", 8797, "4", Both, "sends private data as laid out, ignores what is reserved, and reads the peer's on each connection", "", []check{
-		resp("PrivateData", privateData), reqr("PrivateData", requesterPrivateData)}},
+		resp("PrivateData", privateData), ours("ReservedFlags", reservedFlags), reqr("PrivateData", requesterPrivate)}},
 	{"C47", 8797, "4.1", Both, "invalidates a key of that call alone, if both sides agreed", "", []check{
 		resp("SendWithInvalidate", sendWithInvalidate), resp("EmptyChunks", emptyChunksAndInvalidation), reqr("Flag", invalidationFlag)}},
 	{"C48", 8797, "4.2", Both, "takes the lesser of own send size and the peer's receive size as threshold", "", []check{
