@@ -108,6 +108,13 @@ var Linux61 = []Known{
 		is:   func(r *Result, t *traits) bool { return t.wraps },
 	},
 	{
+		Name: "a Read chunk within the RPC header takes its place there, and what is behind it is not the header",
+		Why:  "RFC 8166 3.4.5, 4.5.2; svc_rdma_read_data_item",
+		is: func(r *Result, t *traits) bool {
+			return t.inHeader && (r.Got.Kind == Reply && r.Got.RPC != Success || endsEarly(r))
+		},
+	},
+	{
 		Name: "the last item of a call needs no pad",
 		Why:  "RFC 4506 4.10, RFC 8166 3.5.3; xdr_stream_subsegment of net/sunrpc",
 		is: func(r *Result, t *traits) bool {

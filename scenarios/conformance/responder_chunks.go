@@ -189,6 +189,15 @@ func replyFitsNowhere(r *responderRun) {
 
 func eligibleItems(r *responderRun) {
 	m := r.mount()
+	// WRITE data in a Read chunk, READ data into a Write chunk.
+	data := pattern(5001, 6)
+	fh := r.file(nil)
+	from, to := r.mem(len(data), source), r.mem(8192, sink)
+	copy(from.Bytes(), data)
+	r.wantWritten(r.writeChunked(fh, len(data), seg(from, 0, len(data))), len(data))
+	r.readRes(r.readChunked(fh, 0, 8192, []rpcrdma.Segment{seg(to, 0, 8192)}), true)
+	r.want(bytes.Equal(data, to.Bytes()[:len(data)]), "READ gives other data than WRITE was given")
+
 	// SYMLINK path in a Read chunk.
 	mr := r.mem(8192, source)
 	path := "../" + strings.Repeat("long/", 30) + "p"

@@ -24,7 +24,26 @@ func grantsCredits(r *responderRun) {
 
 func receivesForAllCredits(r *responderRun) {
 	r.dial(rpcrdma.AppendPrivateData(nil, defaultPrivate), rawpeer.Config{Recvs: 300})
-	n := min(int(r.null().h.Credits), 120)
+	r.wantCredits(int(r.null().h.Credits))
+}
+
+// repliesChangeNoCredits sends replies to calls that nobody made, with credits of their own direction.
+func repliesChangeNoCredits(r *responderRun) {
+	r.dial(rpcrdma.AppendPrivateData(nil, defaultPrivate), rawpeer.Config{Recvs: 300})
+	granted := r.null().h.Credits
+	for _, credits := range []uint32{0, 1, 1 << 31} {
+		h := r.header(rpcrdma.RDMA_MSG)
+		h.Credits = credits
+		r.wantSilence(append(rpcrdma.AppendHeader(nil, h), rpc.AppendReplySuccess(nil, h.XID)...), "an RPC reply of the requester")
+		now := r.null().h.Credits
+		r.want(now == granted, "%d credits behind a reply with %d of the other direction, %d before", now, credits, granted)
+	}
+	r.wantCredits(int(granted))
+}
+
+// wantCredits makes as many calls at once as were granted, on a connection with 300 receives.
+func (r *responderRun) wantCredits(granted int) {
+	n := min(granted, 120)
 	h := r.header(rpcrdma.RDMA_MSG)
 	msg := append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...)
 	// As many calls as were granted at once, and one more the moment each reply comes.

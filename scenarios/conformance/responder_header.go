@@ -157,8 +157,12 @@ func dropsDone(r *responderRun) {
 	}
 }
 
+// dropsReplies sends replies: to no call, and to the call before, whose XID is known.
 func dropsReplies(r *responderRun) {
-	h := r.header(rpcrdma.RDMA_MSG)
-	h.Credits = 0
-	r.wantSilence(append(rpcrdma.AppendHeader(nil, h), rpc.AppendReplySuccess(nil, h.XID)...), "an RPC reply of the requester")
+	xid := r.null().h.XID
+	for _, x := range []uint32{xid, xid + 0x1000} {
+		h := r.header(rpcrdma.RDMA_MSG)
+		h.XID, h.Credits = x, 0
+		r.wantSilence(append(rpcrdma.AppendHeader(nil, h), rpc.AppendReplySuccess(nil, x)...), "an RPC reply of the requester")
+	}
 }
