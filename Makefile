@@ -5,7 +5,7 @@ FUZZTIME    ?= 30s
 SEEDS       ?= 1000
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos mutants bench cover clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ fuzz: ## every fuzz target for FUZZTIME each, and generated calls and replies ag
 
 chaos: ## SEEDS random mixes of faults under a load that is checked, each twice
 	NFSRDMA_CHAOS=$(SEEDS) $(GO) test -count=1 -v -timeout 60m -run '^TestChaos$$' ./fabric
+
+mutants: ## takes each mend of a field fault out, in a copy, and wants its test to fail; ONLY=F01,C46 for some
+	NFSRDMA_MUTANTS=$(or $(ONLY),all) $(GO) test -count=1 -v -timeout 60m -run '^TestMutants$$' ./internal/mutants
 
 bench: ## live throughput against the bounds of this machine
 	@$(GO) run ./scenarios/cmd/nfsrdma bench
