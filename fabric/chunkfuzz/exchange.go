@@ -214,7 +214,13 @@ func (v *Server) wrote(w *Want) {
 }
 
 func (s *Session) exchange(ctx context.Context, msg []byte, w *Want) Verdict {
-	if err := s.Req.Send(msg); err != nil {
+	err := s.Req.Send(msg)
+	if err != nil && !s.Req.s.Virtual() { // the connection ended late behind an earlier message
+		if err = s.Req.Reconnect(ctx); err == nil {
+			err = s.Req.Send(msg)
+		}
+	}
+	if err != nil {
 		return Verdict{Kind: Disconnect, Why: err.Error()}
 	}
 	m, ok, err := s.Req.Next(ctx)

@@ -83,7 +83,7 @@ func linux61() (out []Difference) {
 		}
 	}
 	list(&linuxXID, "C18/ResponderXIDsAgree",
-		"C18: RPC XID 0x43000102 under RDMA XID 0x43000101",
+		"C18: the XIDs of header and RPC message differ",
 		"a call whose XIDs differ is answered with RDMA_MSG SUCCESS")
 	const nomsg = "C19/ResponderNomsgNeedsPayload"
 	list(&linuxNomsg, nomsg,
@@ -91,7 +91,7 @@ func linux61() (out []Difference) {
 		"RDMA_NOMSG with a Reply chunk alone: want ERR_CHUNK, got RDMA_NOMSG")
 	list(&linuxPositionFour, nomsg, "RDMA_NOMSG with a Read chunk that is not at zero: the RPC reply does not parse: xdr: verf at byte 16: input too short")
 	list(&linuxMsgPZRC, nomsg,
-		"RDMA_MSG with a position-zero chunk: C18: RPC XID 0x0 under RDMA XID 0x4300000c",
+		"RDMA_MSG with a position-zero chunk: C18: the XIDs of header and RPC message differ",
 		"RDMA_MSG with a position-zero chunk: want ERR_CHUNK, got RDMA_MSG RPC_MISMATCH")
 	out = append(out, Difference{Check: nomsg, Finding: "a position-zero chunk without bytes", Crash: true, Reason: &linuxNoBytes})
 	list(&linuxEmpty, "C25/ResponderEmptyWriteChunk", "the answer is RDMA_ERROR ERR_CHUNK")

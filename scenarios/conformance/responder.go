@@ -272,7 +272,7 @@ func (r *responderRun) decode(m rawpeer.Msg) *answer {
 func (r *responderRun) decodeRPC(a *answer, b []byte) {
 	n, err := rpc.ConsumeReply(b, &a.rpc)
 	r.must(err == nil, "the RPC reply does not parse: %v", err)
-	r.want(a.h.XID == a.rpc.XID, "C18: RPC XID %#x under RDMA XID %#x", a.rpc.XID, a.h.XID)
+	r.want(a.h.XID == a.rpc.XID, "C18: the XIDs of header and RPC message differ")
 	a.body = b[n:]
 }
 
@@ -409,15 +409,22 @@ func errorName(b []byte) string {
 	return fmt.Sprintf("%v %v", rpcrdma.RDMA_ERROR, rpcrdma.ErrCode(binary.BigEndian.Uint32(b[16:])))
 }
 
-// wantAlive wants the connection to serve on behind an answer. One that ends may answer a call yet.
+// wantAlive wants the connection to serve on behind an answer. One that ends may answer a call yet, and be silent for a while.
 func (r *responderRun) wantAlive() {
-	for range 4 {
+	for range 3 {
 		h := r.header(rpcrdma.RDMA_MSG)
 		ctx, cancel := r.t.Sched.WithTimeout(r.ctx, answerWait)
 		err := r.conn().Send(ctx, append(rpcrdma.AppendHeader(nil, h), r.rpcCall(h.XID, nfs3.NULL, nil)...))
 		cancel()
 		if err == nil {
 			_, err = r.tryAnswer()
+		}
+		if err == nil {
+			ctx, cancel := r.t.Sched.WithTimeout(r.ctx, quiet)
+			if _, err = r.peer.Recv(ctx); errors.Is(err, context.DeadlineExceeded) {
+				err = nil
+			}
+			cancel()
 		}
 		if err != nil {
 			r.wrong("the connection ends behind the answer")
