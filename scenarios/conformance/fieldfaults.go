@@ -37,7 +37,7 @@ var faults = []Fault{
 		ID:       "F02",
 		Reported: "A Read chunk that begins behind the message or in another chunk: a difference wrapped, and other memory came back in the reply.",
 		Right:    "ERR_CHUNK, and nothing is written",
-		Mend:     "not seen to fail yet: the transport's check of a position can go, since the server's of where the data belongs is left, and one of a second chunk likewise",
+		Mend:     "both checks of a position, the transport's and the server's; or the refusal of a second chunk",
 		checks:   []check{resp("BadPositions", badReadChunks), ours("SecondDataChunk", secondDataChunk)},
 	},
 	{
@@ -136,7 +136,7 @@ var faults = []Fault{
 		ID:       "F16",
 		Reported: "A burst of large WRITEs used up the regions; most calls were sent again and again.",
 		Right:    "calls wait for regions; none is sent twice, and the connection stays",
-		Mend:     "the client's wait for regions: calls are sent again at once, for ever",
+		Mend:     "the client's wait for regions: calls are sent again at once, which the limit of an instant ends",
 		checks:   []check{reqr("FewRegions", fewRegions)},
 	},
 	{ID: "F17", Reported: "A callback was lost when the idle backchannel timed out, and its caller waited for ever.", Right: "the channel is repaired and the callback driven again", NotYet: backchannel},
