@@ -63,8 +63,8 @@ fuzz: ## every fuzz target for FUZZTIME each, and generated calls and replies ag
 	  done; done
 	NFSRDMA_LONG=$(FUZZTIME) $(GO) test -count=1 -v -timeout 24h -run '^TestLong' ./fabric/chunkfuzz
 
-chaos: ## SEEDS random mixes of faults under a load that is checked, each twice
-	NFSRDMA_CHAOS=$(SEEDS) $(GO) test -count=1 -v -timeout 60m -run '^TestChaos$$' ./fabric
+chaos: ## SEEDS random mixes of faults under a load that is checked, each twice; SEED=N is the first
+	$(GO) run ./scenarios/cmd/nfsrdma chaos -seeds $(SEEDS) -seed $(SEED)
 
 mutants: ## takes each mend of a field fault out, in a copy, and wants its test to fail; ONLY=F01,C46 for some
 	NFSRDMA_MUTANTS=$(or $(ONLY),all) $(GO) test -count=1 -v -timeout 60m -run '^TestMutants$$' ./internal/mutants
