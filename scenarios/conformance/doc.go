@@ -5,4 +5,7 @@
 // a device and an address only, so it runs against any server ([Target]). A check of a requester lets the embedded client work with
 // the embedded server and looks at, or alters, what passes between them. Without a Target all checks run in virtual time over soft-RoCE,
 // each in a fabric of its own.
+//
+// Another client ([ClientTarget]) is mounted on the embedded server and used through files, and its calls are seen where the server
+// receives them. What has to be set, or to fail, within the client is left out then. kernel.md has Linux's server and client beside ours.
 package conformance
