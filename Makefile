@@ -8,7 +8,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 .PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos mutants bench cover clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## print the reported-against-measured table of MAX_DATA_SEGS (segments)
 	@$(GO) run ./scenarios/cmd/nfsrdma run segments -seed $(SEED)
