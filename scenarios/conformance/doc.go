@@ -8,4 +8,7 @@
 //
 // Another client ([ClientTarget]) is mounted on the embedded server and used through files, and its calls are seen where the server
 // receives them. What has to be set, or to fail, within the client is left out then. kernel.md has Linux's server and client beside ours.
+//
+// What a server or client does otherwise, and why, is a [Known]; [Linux61] is the kernel's server. A run with it says "differs" where all that was
+// found is known. [WriteColumns] and [WriteMarkdown] set runs beside each other: kernel.md is such a table.
 package conformance
