@@ -19,9 +19,10 @@ const (
 	pkReadResp
 	pkAck
 	pkNak
+	pkInvalid // a request that is none of these
 )
 
-var kindNames = [...]string{"SEND", "SEND_INV", "WRITE", "READ_REQUEST", "READ_RESPONSE", "ACK", "NAK"}
+var kindNames = [...]string{"SEND", "SEND_INV", "WRITE", "READ_REQUEST", "READ_RESPONSE", "ACK", "NAK", "INVALID"}
 
 type pflags uint8
 

@@ -63,6 +63,7 @@ type qp struct {
 	requester
 	responder
 	timer *sched.Timer
+	raw   *Raw // of a raw peer: takes what comes in INIT
 }
 
 // CreateQP implements verbs.PD.

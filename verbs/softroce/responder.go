@@ -41,9 +41,12 @@ type readSlot struct {
 // receive takes a packet.
 func (q *qp) receive(p *packet) {
 	if q.closed || p.from != q.peer || q.state == verbs.Reset || q.state == verbs.Init || q.state == verbs.Error {
+		if q.raw != nil {
+			q.raw.seen(p)
+		}
 		return
 	}
-	if p.flags&pfBad != 0 {
+	if p.flags&pfBad != 0 && !isPlanted(BugICRC) {
 		q.st.icrcErr++
 		return
 	}
@@ -69,7 +72,7 @@ func (q *qp) receive(p *packet) {
 // request takes a request packet: in order, seen before, or after a gap.
 func (q *qp) request(p *packet) {
 	switch d := psnDiff(p.psn, q.rcvPSN); {
-	case d > 0:
+	case d > 0 && !isPlanted(BugPSN):
 		q.st.outOfSeqReq++
 		if !q.nakSent {
 			q.nakSent = true
@@ -88,6 +91,8 @@ func (q *qp) request(p *packet) {
 		q.readRequest(p)
 	case pkWrite:
 		q.writePacket(p)
+	case pkInvalid:
+		q.refuse(nakInvReq)
 	default:
 		q.sendPacket(p)
 	}
@@ -140,10 +145,10 @@ func (q *qp) refuse(code nakCode) {
 // sequenceOK checks first, middle and last against the message under way.
 func (q *qp) sequenceOK(p *packet) bool {
 	first := p.flags&pfFirst != 0
-	if first == q.more || !first && q.inMsg != p.kind {
-		return false
+	if first == q.more || !first && q.inMsg != p.kind && (q.inMsg != pkSend || p.kind != pkSendInv) {
+		return isPlanted(BugOrder)
 	}
-	return p.flags&pfLast != 0 && p.n <= q.mtu || p.n == q.mtu
+	return p.n == q.mtu || p.flags&pfLast != 0 && p.n < q.mtu && (p.n > 0 || first)
 }
 
 // takeRecv gets a receive for the message, or answers that none is there.
@@ -348,7 +353,7 @@ func (q *qp) readRequest(p *packet) {
 	// One more than IRD at the same time is an invalid request: those of this run,
 	// or those whose answers have not left the port.
 	s := &q.reads[q.readPos]
-	if q.arrived >= len(q.reads) || q.pipe != nil && s.left > q.dev.net.s.Now() {
+	if (q.arrived >= len(q.reads) || q.pipe != nil && s.left > q.dev.net.s.Now()) && !isPlanted(BugIRD) {
 		q.refuse(nakInvReq)
 		return
 	}

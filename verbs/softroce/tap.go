@@ -29,7 +29,7 @@ type Fate struct {
 const maxCopies = 16
 
 // PacketKinds are the values of PacketInfo.Kind.
-func PacketKinds() []string { return append([]string(nil), kindNames[:]...) }
+func PacketKinds() []string { return append([]string(nil), kindNames[:pkInvalid]...) }
 
 // fate asks the taps about a packet.
 func (n *Network) fate(p *packet) Fate {
