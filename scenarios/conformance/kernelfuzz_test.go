@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,6 +20,9 @@ import (
 func TestKernelServerFuzz(t *testing.T) {
 	if os.Getenv("NFSRDMA_GUEST") == "" {
 		t.Skip("not in the guest: make test-rxe")
+	}
+	if strings.HasPrefix(os.Getenv("NFSRDMA_DEVICE"), "siw") {
+		t.Skip("over siw the calls go as over rxe, but one time in some the kernel's nfsd does not stop behind them, and the guest with it")
 	}
 	nfsd(t, "start", "4", "400m")
 	t.Cleanup(func() { nfsd(t, "stop") })
