@@ -123,7 +123,7 @@ func (r *Raw) decode(w *RawPacket) (packet, bool) {
 		return packet{}, false
 	case w.DestQP != 0 && w.DestQP != r.peer.num, w.PKey != 0 && w.PKey&0x7fff != defaultPKey&0x7fff:
 		return packet{}, false
-	case w.Opcode == opcAtomicAck:
+	case w.Opcode == opcAtomicAck, w.Opcode >= 0x20: // or of another transport
 		return packet{}, false
 	}
 	p, ok := opcodes[w.Opcode]

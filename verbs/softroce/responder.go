@@ -101,7 +101,11 @@ func (q *qp) request(p *packet) {
 // duplicate answers a request that was executed: a READ again, others with an
 // acknowledgement.
 func (q *qp) duplicate(p *packet) {
-	if p.kind != pkReadReq {
+	switch p.kind {
+	case pkReadReq:
+	case pkInvalid:
+		return // none such was executed
+	default:
 		q.ackDue = true
 		return
 	}
@@ -121,13 +125,13 @@ func (q *qp) advance(n uint32) { q.rcvPSN = (q.rcvPSN + n) & psnMask }
 
 func (q *qp) nakAt(psn uint32, code nakCode, rnr uint8) {
 	q.flushAck()
+	q.answerReads() // answers go in order of PSN
 	p := q.packet(pkNak)
 	p.psn, p.nak, p.rnr = psn, code, rnr
 }
 
 // refuse answers a request with a fatal NAK and fails the queue pair.
 func (q *qp) refuse(code nakCode) {
-	q.answerReads()
 	q.nakAt(q.rcvPSN, code, 0)
 	switch code {
 	case nakRemAccess:
