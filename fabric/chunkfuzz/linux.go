@@ -84,7 +84,7 @@ var Linux61 = []Known{
 		Name: "a long call with a Read chunk besides is read without one of them",
 		Why:  "RFC 8267 6.4.2; pcl_alloc_call and pcl_alloc_read look at too few entries",
 		is: func(r *Result, t *traits) bool {
-			return t.long && t.read && (r.Got.Kind == Reply && r.Got.RPC != Success || strings.Contains(r.Got.Why, "RPC XID") || r.Got.Kind == ErrChunk || r.Got.Kind == Disconnect || r.Got.Kind == Drop || endsEarly(r))
+			return t.long && t.read && (r.Got.Kind == Reply && r.Got.RPC != Success || strings.Contains(r.Got.Why, "RPC XID") || strings.HasPrefix(r.Got.Why, "an RPC message of ") || r.Got.Kind == ErrChunk || r.Got.Kind == Disconnect || r.Got.Kind == Drop || endsEarly(r))
 		},
 	},
 	{
@@ -112,6 +112,13 @@ var Linux61 = []Known{
 		Why:  "RFC 8166 3.4.5, 4.5.2; svc_rdma_read_data_item",
 		is: func(r *Result, t *traits) bool {
 			return t.inHeader && (r.Got.Kind == Reply && r.Got.RPC != Success || endsEarly(r))
+		},
+	},
+	{
+		Name: "of a call with two Read chunks, what is inline behind the first goes over the beginning of the message",
+		Why:  "RFC 8267 6.4.2; svc_rdma_copy_inline_range adds the number of the page where the place in it is meant",
+		is: func(r *Result, t *traits) bool {
+			return !t.long && strings.HasPrefix(r.Want.Why, "there is one Read chunk besides")
 		},
 	},
 	{
