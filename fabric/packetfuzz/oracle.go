@@ -61,6 +61,7 @@ type want struct {
 type oracle struct {
 	regs  [numRegions]region
 	ird   int
+	reads int    // accepted of those that arrive together
 	epsn  uint32 // expected
 	held  bool   // a NAK is out, no more until the expected PSN comes
 	dead  bool
@@ -89,13 +90,9 @@ func (o *oracle) reset(r *Rig, psn uint32, ird int) {
 // step says what comes of packets that arrive together.
 func (o *oracle) step(ps []softroce.RawPacket) *want {
 	o.want = want{}
-	reads := 0
+	o.reads = 0
 	for i := range ps {
-		p := &ps[i]
-		if p.Opcode == softroce.OpcReadRequest && diff(p.PSN, o.epsn) == 0 {
-			reads++
-		}
-		o.packet(p, reads)
+		o.packet(&ps[i])
 	}
 	o.want.dead = o.dead
 	return &o.want
@@ -145,7 +142,7 @@ func count(n uint32) uint32 { return max((n+mtu-1)/mtu, 1) }
 
 const maxMessage = 1 << 31 // 9.7.4.1.6
 
-func (o *oracle) packet(p *softroce.RawPacket, reads int) {
+func (o *oracle) packet(p *softroce.RawPacket) {
 	switch {
 	case o.dead, p.BadICRC, p.Cut, p.DestQP != 0, p.PKey != 0 && p.PKey&0x7fff != 0x7fff, len(p.Payload)%4 != 0, int(p.Pad) > len(p.Payload):
 		return
@@ -184,7 +181,7 @@ func (o *oracle) packet(p *softroce.RawPacket, reads int) {
 	case first != (o.msg == idle), !first && kind != o.msg:
 		o.fatal(nakInvReq)
 	case kind == 'R':
-		o.read(p, reads)
+		o.read(p)
 	default:
 		short := n != mtu && !last || n > mtu || n == 0 && last && !first
 		if kind == 'W' {
@@ -243,12 +240,13 @@ func (o *oracle) data(p *softroce.RawPacket, reg int) {
 	}
 }
 
-func (o *oracle) read(p *softroce.RawPacket, reads int) {
+func (o *oracle) read(p *softroce.RawPacket) {
+	o.reads++
 	reg, ok := o.access(p.RKey, p.VA, p.DMALen, verbs.RemoteRead)
 	switch {
-	case reads > o.ird && ok:
+	case o.reads > o.ird && ok:
 		o.fatal(nakInvReq)
-	case reads > o.ird:
+	case o.reads > o.ird:
 		o.fatal(nakInvReq, nakAccess)
 	case !ok && p.DMALen > 1<<30:
 		o.fatal(nakInvReq, nakAccess)

@@ -83,7 +83,11 @@ func (q *qp) readResponse(p *packet) {
 	}
 	off := e.got * q.mtu
 	last := e.got == e.npkt-1
-	if (p.flags&pfLast != 0) != last || p.n != min(q.mtu, e.msg.n-off) {
+	order := e.got > 0 // a middle or last one may be of an earlier request
+	if p.flags&pfFirst != 0 {
+		order = e.got == e.from
+	}
+	if !order || (p.flags&pfLast != 0) != last || p.n != min(q.mtu, e.msg.n-off) {
 		q.failAt(i, verbs.BadRespErr)
 		return
 	}

@@ -17,6 +17,7 @@ type sendWQE struct {
 	psn   uint32 // of its first packet
 	npkt  uint32 // PSNs that it uses
 	got   uint32 // READ: response packets received
+	from  uint32 // READ: response packet that the latest request began with
 	begun bool
 	done  bool // acknowledged
 

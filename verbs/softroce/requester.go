@@ -234,6 +234,7 @@ func (q *qp) packets(n uint32) uint32 { return max((n+q.mtu-1)/q.mtu, 1) }
 // sendRead sends the request for what is missing of a READ.
 func (q *qp) sendRead(e *sendWQE) {
 	off := e.got * q.mtu
+	e.from = e.got
 	p := q.packet(pkReadReq)
 	p.flags, p.psn = pfFirst|pfLast, (e.psn+e.got)&psnMask
 	p.va, p.rkey, p.dlen = e.wr.RemoteAddr+uint64(off), e.wr.RKey, e.msg.n-off
