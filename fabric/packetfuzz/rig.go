@@ -147,8 +147,10 @@ func (r *Rig) send(ps ...softroce.RawPacket) error {
 	return r.settle()
 }
 
+// settle lets a packet go to the peer and back. RNR timers are of 10 us, and this is a little less than half of one: so
+// none ends just before a packet is sent, when what it lets go has not been seen.
 func (r *Rig) settle() error {
-	return r.s.Sleep(context.Background(), 5*sched.Microsecond)
+	return r.s.Sleep(context.Background(), 4990*sched.Nanosecond)
 }
 
 func (r *Rig) completions() ([]verbs.WC, error) {
