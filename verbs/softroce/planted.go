@@ -7,11 +7,14 @@ type Bug uint32
 
 // Bugs, each a check that is left out.
 const (
-	BugPSN    Bug = 1 + iota // a request after a gap is taken
-	BugBounds                // an access past the end of a region is one to its beginning
-	BugICRC                  // a wrong ICRC is not noticed
-	BugIRD                   // more READs at a time than was agreed are answered
-	BugOrder                 // first, middle and last come in any order and length
+	BugPSN      Bug = 1 + iota // a request after a gap is taken
+	BugBounds                  // an access past the end of a region is one to its beginning
+	BugICRC                    // a wrong ICRC is not noticed
+	BugIRD                     // more READs at a time than was agreed are answered
+	BugOrder                   // first, middle and last come in any order and length
+	BugRights                  // a right that is missing is not missed
+	BugDomain                  // a key of another protection domain is taken
+	BugStaleKey                // a region's former key is taken for the present one
 	bugEnd
 )
 
@@ -21,16 +24,19 @@ var planted atomic.Uint32
 // that is right pays for it.
 func PlantBug(b Bug) { planted.Store(uint32(b)) }
 
-// Bugs lists them.
+// KeyBugs lists those that work requests show.
+func KeyBugs() []Bug { return []Bug{BugBounds, BugRights, BugDomain, BugStaleKey} }
+
+// Bugs lists those that packets show.
 func Bugs() (all []Bug) {
-	for b := BugPSN; b < bugEnd; b++ {
+	for b := BugPSN; b <= BugOrder; b++ {
 		all = append(all, b)
 	}
 	return all
 }
 
 func (b Bug) String() string {
-	return [...]string{"none", "PSN", "bounds", "ICRC", "IRD", "opcode order"}[b%bugEnd]
+	return [...]string{"none", "PSN", "bounds", "ICRC", "IRD", "opcode order", "rights", "domain", "stale key"}[b%bugEnd]
 }
 
 func isPlanted(b Bug) bool { return planted.Load() == uint32(b) }
