@@ -25,7 +25,6 @@ type Rig struct {
 	undo []func() error
 	work [2][]posted
 	ids  map[int]*Step
-	wcs  [2][]verbs.WC
 }
 
 // peer is an end's devices and memory.

@@ -17,6 +17,7 @@ import (
 
 type fuzzCmd struct {
 	Addr   string `arg:"" optional:"" help:"HOST:PORT of a server over RDMA. Default the embedded server, in virtual time."`
+	Level  string `enum:"chunks,verbs,packets" default:"chunks" help:"What is hostile: chunks, the calls of an NFS client and their chunk lists; verbs, work requests; packets, those of RoCEv2. The last two are of the embedded device, in virtual time."`
 	Device string `short:"d" help:"Local RDMA device: its name, a network interface on it, or an IP address of it. Default the first that is active."`
 	Export string `default:"/" help:"Export to ask MOUNT for; calls are made as root, in files chunkfuzz.* of it."`
 
@@ -40,13 +41,21 @@ func (fuzzCmd) Help() string {
 	return `Makes calls whose chunk lists are right, nearly right or nonsense, and compares what comes back, and every byte of the memory that was
 offered, with what RFC 8166, RFC 8267 and RFC 5531 ask for. A failure is made small and printed with its input. Exits with 1 if there is one.
 
+With -level verbs two ends of a connection post work requests with rights that are missing, bounds that are passed, keys of yesterday; with
+-level packets a raw peer sends and answers packets out of order, of wrong length, with a bad ICRC. What the device does is compared with the
+InfiniBand specification, each completion and each byte of memory.
+
   nfsrdma fuzz                               the embedded server, a few seconds
+  nfsrdma fuzz -level verbs -time 10s        the embedded device
   nfsrdma fuzz -d rxe0 -time 1m 10.0.0.2:20049
   nfsrdma fuzz -d rxe0 -mountport 20048 -export /srv -known linux-6.1 10.0.0.2:20049`
 }
 
 // Run fuzzes.
 func (c *fuzzCmd) Run(e env) error {
+	if c.Level != "chunks" {
+		return c.fuzzDevice(e)
+	}
 	o := chunkfuzz.Options{Seed: c.Seed, Calls: c.Calls, Time: c.Time, Strict: c.Strict, Export: c.Export, Most: c.Most, Careful: !c.Deadly}
 	if o.Calls == 0 && o.Time == 0 {
 		o.Calls = 100_000

@@ -21,4 +21,14 @@ func TestFuzzEmbedded(t *testing.T) {
 	assert.Contains(t, out.String(), "ERR_CHUNK 1,")
 
 	assert.Equal(t, 1, run(e, []string{"fuzz", "-input", "xyz"}))
+
+	for _, level := range []string{"verbs", "packets"} {
+		out.Reset()
+		assert.Zero(t, run(e, []string{"fuzz", "-level", level, "-n", "200"}), "%s", &errs)
+		assert.Contains(t, out.String(), "200 ")
+		assert.Contains(t, out.String(), "failures")
+		assert.Zero(t, run(e, []string{"fuzz", "-level", level, "-input", "0000"}), "%s", &errs)
+		assert.Equal(t, 1, run(e, []string{"fuzz", "-level", level, "host:1"}))
+	}
+	assert.NotZero(t, run(e, []string{"fuzz", "-level", "words"}))
 }
