@@ -208,7 +208,8 @@ func shape(op uint8) (kind uint8, first, last, imm bool) {
 }
 
 // repeated is a READ whose PSN was seen: it is answered as far as it lies in what was asked for then. A range that is
-// not valid is one that no READ before had, or whose memory is gone: it is dropped, or refused.
+// not valid is one that no READ before had, or whose memory is gone: it is dropped, since only a request with the
+// expected PSN is refused.
 func (o *oracle) repeated(p *softroce.RawPacket, d int) {
 	o.want.silence = true // it may also be none that was asked for: 9.7.4.1.2 lets it be dropped
 	reg, ok := o.access(p.RKey, p.VA, p.DMALen, verbs.RemoteRead)
