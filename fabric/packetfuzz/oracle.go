@@ -72,6 +72,7 @@ type oracle struct {
 	dlen  uint32
 	cur   *receive
 	recvs []receive
+	past  []softroce.RawPacket // READs that were accepted
 	want  want
 }
 
@@ -84,7 +85,7 @@ func (o *oracle) reset(r *Rig, psn uint32, ird int) {
 		fill(g.mem[:], i)
 	}
 	o.ird, o.epsn, o.held, o.dead, o.msg, o.off, o.cur = ird, psn, false, false, idle, 0, nil
-	o.recvs = o.recvs[:0]
+	o.recvs, o.past = o.recvs[:0], o.past[:0]
 }
 
 // step says what comes of packets that arrive together.
@@ -216,7 +217,20 @@ func (o *oracle) repeated(p *softroce.RawPacket, d int) {
 	if !ok || p.DMALen > size || d+int(count(p.DMALen)) > 0 {
 		return
 	}
+	o.want.silence = !o.asked(p)
 	o.data(p, reg)
+}
+
+// asked says whether a READ is part of one that was accepted, and so must be answered again.
+func (o *oracle) asked(p *softroce.RawPacket) bool {
+	for i := range o.past {
+		x := &o.past[i]
+		off := diff(p.PSN, x.PSN) * mtu
+		if off >= 0 && p.RKey == x.RKey && p.VA == x.VA+uint64(off) && off+int(p.DMALen) <= int(x.DMALen) {
+			return true
+		}
+	}
+	return false
 }
 
 // data answers a READ.
@@ -255,6 +269,7 @@ func (o *oracle) read(p *softroce.RawPacket) {
 		o.fatal(nakAccess)
 	default:
 		o.data(p, reg)
+		o.past = append(o.past, *p)
 		o.epsn = (o.epsn + count(p.DMALen)) & psnMask
 	}
 }

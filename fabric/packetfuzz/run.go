@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/nfsrdma/verbs"
+	"example.org/nfsrdma/verbs/softroce"
 )
 
 // maxSteps bounds what one input does.
@@ -68,13 +69,21 @@ func (r *Rig) responder(in []byte, res *Result) error {
 		}
 	}
 	dead := 0
+	var sent []softroce.RawPacket
 	for step := 0; step < maxSteps && (step < 2 || len(g.in) > 0) && dead < 2; step++ {
-		if f := g.odd(1); f > 0 && !o.dead && len(o.recvs) < maxDepth/2 {
+		f := g.odd(128)
+		if f > 0 && f <= 64 && !o.dead && len(o.recvs) < maxDepth/2 {
 			if err := r.receive(o, uint64(100+step), 600); err != nil {
 				return err
 			}
 		}
-		ps := g.burst()
+		var ps []softroce.RawPacket
+		if f > 64 && len(sent) > 0 {
+			ps = []softroce.RawPacket{sent[f%len(sent)]} // again
+		} else {
+			ps = g.burst()
+			sent = append(sent, ps...)
+		}
 		for i := range ps {
 			res.line("> %s", Format(&ps[i]))
 		}

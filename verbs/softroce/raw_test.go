@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
@@ -100,5 +101,31 @@ func TestRawDrops(t *testing.T) {
 	p.settle(sched.Millisecond)
 	if assert.Len(t, *seen, 1) {
 		assert.EqualValues(t, SynNak+1, (*seen)[0].Syndrome)
+	}
+}
+
+// A late copy of a READ whose memory was deregistered is no fault of the connection.
+func TestRepeatedReadOfMemoryThatIsGone(t *testing.T) {
+	p := newRawPair(t, same)
+	defer p.close()
+	r, seen := rawTo(p)
+	mr, err := p.b.pd.AllocMR(100, verbs.RemoteRead)
+	require.NoError(t, err)
+	read := RawPacket{Opcode: OpcReadRequest, PSN: 100, VA: mr.Addr(), RKey: mr.RKey(), DMALen: 10}
+	for range 2 {
+		r.Send(read)
+	}
+	p.settle(sched.Millisecond)
+	assert.Len(t, *seen, 2, "asked twice, answered twice")
+	require.NoError(t, mr.Close())
+	r.Send(read)
+	p.settle(sched.Millisecond)
+	assert.Len(t, *seen, 2)
+	assert.Equal(t, verbs.RTS, p.b.qp.Query().State)
+	read.PSN++
+	r.Send(read)
+	p.settle(sched.Millisecond)
+	if assert.Len(t, *seen, 3) {
+		assert.EqualValues(t, SynNak+2, (*seen)[2].Syndrome)
 	}
 }
