@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"example.org/nfsrdma/internal/sched"
 	"example.org/nfsrdma/verbs"
 	"example.org/nfsrdma/verbs/softroce"
 )
@@ -35,6 +36,10 @@ type asker struct {
 	wcs     []verbs.WC
 	mem     [size]byte // own
 	ids     uint64
+	now     sched.Time
+	held    sched.Time // by an RNR NAK, until then
+	tries   int        // RNR NAKs that may still come without progress
+	retry   int
 }
 
 // acked takes an ACK of what was sent; a READ is answered by its data alone, and those after it wait for that.
@@ -66,6 +71,7 @@ func (a *asker) answered(una uint32) {
 		return
 	}
 	a.una = una
+	a.tries = a.retry
 	for len(a.work) > 0 && a.work[0].done {
 		a.complete(verbs.Success)
 	}
@@ -122,16 +128,40 @@ func (a *asker) packet(p *softroce.RawPacket) {
 		return
 	}
 	a.acked((p.PSN - 1) & psnMask)
-	if a.dead || p.Syndrome&0xe0 == softroce.SynRNR || code == 0 {
+	if a.dead {
+		return
+	}
+	if p.Syndrome&0xe0 == softroce.SynRNR {
+		if a.now < a.held {
+			return // a copy
+		}
+		if a.tries > 0 || a.retry == 7 {
+			a.tries--
+			a.held = a.now.Add(rnrDelay[code] * 10 * sched.Microsecond)
+			return
+		}
+		a.refused(p.PSN, verbs.RNRRetryExcErr)
+		return
+	}
+	if code == 0 {
 		return // it is sent again, without end
 	}
 	s := [...]verbs.Status{0, verbs.RemInvReqErr, verbs.RemAccessErr, verbs.RemOpErr}[code]
-	if p.PSN == a.una {
+	a.refused(p.PSN, s)
+}
+
+// refused is a fatal NAK: at once, or when the READs before it have their data.
+func (a *asker) refused(psn uint32, s verbs.Status) {
+	if psn == a.una {
 		a.fail(s)
 		return
 	}
-	a.refusal, a.status = p.PSN, s
+	a.refusal, a.status = psn, s
 }
+
+// rnrDelay has the RNR timers in units of 10 us (IB specification table 45).
+var rnrDelay = [32]sched.Duration{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
+	1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152}
 
 // data of the oldest READ.
 func (a *asker) data(p *softroce.RawPacket) {
@@ -291,10 +321,12 @@ func (a *asker) response(g *gen) softroce.RawPacket {
 func (r *Rig) requester(in []byte, res *Result) error {
 	g := &gen{in: in}
 	psn := g.startPSN()
-	if err := r.connect(psn, 1); err != nil {
+	r.rnrRetry = pick[uint8](g, 7, 0, 1, 2)
+	err := r.connect(psn, 1)
+	if err != nil {
 		return err
 	}
-	a := &asker{una: psn, next: psn, sent: psn}
+	a := &asker{una: psn, next: psn, sent: psn, retry: int(r.rnrRetry), tries: int(r.rnrRetry)}
 	fill(a.mem[:], regOwn)
 	dead := 0
 	last := softroce.RawPacket{Opcode: softroce.OpcAck, PSN: psn}
@@ -323,6 +355,7 @@ func (r *Rig) requester(in []byte, res *Result) error {
 		}
 		last = p
 		res.line("> %s", Format(&p))
+		a.now = r.s.Now()
 		a.packet(&p)
 		if err := r.send(p); err != nil {
 			return err

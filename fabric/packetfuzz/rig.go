@@ -44,6 +44,8 @@ type Rig struct {
 	mr   [numRegions]verbs.MR
 	undo []func() error
 
+	rnrRetry uint8
+
 	seen    []softroce.RawPacket
 	wc      [64]verbs.WC
 	Packets int // sent, in all inputs
@@ -118,7 +120,7 @@ func (r *Rig) connect(psn uint32, ird int) error {
 		{State: verbs.Reset},
 		{State: verbs.Init, Access: verbs.RemoteRead | verbs.RemoteWrite | verbs.LocalWrite},
 		{State: verbs.RTR, PathMTU: mtu, DestAddr: "raw", DestQPN: r.own.Num(), RQPSN: psn, IRD: ird, MinRNR: rnrTimer},
-		{State: verbs.RTS, SQPSN: psn, ORD: 16, RetryCnt: 7, RNRRetry: 7},
+		{State: verbs.RTS, SQPSN: psn, ORD: 16, RetryCnt: 7, RNRRetry: r.rnrRetry},
 	} {
 		if err := r.qp.Modify(a); err != nil {
 			return err

@@ -150,7 +150,7 @@ func (q *qp) notReady(p *packet) {
 	if q.attr.RNRRetry != 7 {
 		if q.rnrRetries == 0 {
 			q.st.rnrExceeded++
-			q.failPSN(p.psn, verbs.RNRRetryExcErr)
+			q.refusedBy(p.psn, verbs.RNRRetryExcErr)
 			return
 		}
 		q.rnrRetries--

@@ -129,3 +129,20 @@ func TestRepeatedReadOfMemoryThatIsGone(t *testing.T) {
 		assert.EqualValues(t, SynNak+2, (*seen)[2].Syndrome)
 	}
 }
+
+// An RNR NAK that may not be retried does not complete the READ before it, whose data has not come.
+func TestLastRNRNAKPassesReadData(t *testing.T) {
+	p := newRawPair(t, same)
+	defer p.close()
+	r, _ := rawTo(p)
+	q := p.b.q()
+	q.attr.RNRRetry, q.rnrRetries = 0, 0
+	p.post(&p.b, p.b.read(&p.a, 1, 0, 8, 0))
+	p.post(&p.b, p.b.send(2, 0, 8))
+	r.Send(RawPacket{Opcode: OpcAck, PSN: 101, Syndrome: SynRNR | 1})
+	p.none(&p.b)
+	r.Send(RawPacket{Opcode: OpcReadOnly, PSN: 100, Payload: []byte("12345678")})
+	p.want(&p.b, 1, verbs.OpRDMARead, verbs.Success)
+	p.want(&p.b, 2, verbs.OpSend, verbs.RNRRetryExcErr)
+	assert.Equal(t, "12345678", string(p.b.mr.Bytes()[:8]))
+}
