@@ -9,9 +9,8 @@ import (
 // gen makes packets of bytes, as they follow on what the oracle has seen. Each decision takes one byte; where there are
 // no more, it is zero. Below 0x80 a decision is the legal one.
 type gen struct {
-	in   []byte
-	o    *oracle
-	pool [2*mtu + 16]byte
+	in []byte
+	o  *oracle
 }
 
 // RandomInput fills b, most of it with legal decisions.

@@ -141,8 +141,6 @@ func (o *oracle) access(key uint32, va uint64, n uint32, need verbs.Access) (reg
 
 func count(n uint32) uint32 { return max((n+mtu-1)/mtu, 1) }
 
-const maxMessage = 1 << 31 // 9.7.4.1.6
-
 func (o *oracle) packet(p *softroce.RawPacket) {
 	switch {
 	case o.dead, p.BadICRC, p.Cut, p.DestQP != 0, p.PKey != 0 && p.PKey&0x7fff != 0x7fff, len(p.Payload)%4 != 0, int(p.Pad) > len(p.Payload):
