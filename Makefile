@@ -61,7 +61,7 @@ fuzz: ## every fuzz target for FUZZTIME each, and generated calls and replies ag
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p; \
 	  done; done
-	NFSRDMA_LONG=$(FUZZTIME) $(GO) test -count=1 -v -timeout 24h -run '^TestLong' ./fabric/chunkfuzz ./fabric/packetfuzz
+	NFSRDMA_LONG=$(FUZZTIME) $(GO) test -count=1 -v -timeout 24h -run '^TestLong' ./fabric/chunkfuzz ./fabric/verbsfuzz ./fabric/packetfuzz
 
 chaos: ## SEEDS random mixes of faults under a load that is checked, each twice; SEED=N is the first
 	$(GO) run ./scenarios/cmd/nfsrdma chaos -seeds $(SEEDS) -seed $(SEED)
