@@ -43,7 +43,9 @@ type Config struct {
 	RegisterSink bool
 	SinkSGE      int // bytes that one SGE of the sink covers; 0 is 4096 (a page of rq_pages) on iWARP devices with a local DMA key, without RegisterSink; else no limit
 
-	MaxConns      int // connections of a transport; more are rejected; 0 is 1024
+	// MaxConns is how many connections a transport has; more are rejected; 0 is 1024. What clients do, whatever it is, costs
+	// memory for at most so many: over RDMA about Credits x (InlineRecv + 3 InlineSend), 1.1 MB by default, and PayloadMemory for all.
+	MaxConns      int
 	PayloadMemory int // bytes of data of a transport's connections that are on their way, in buffers or lent for WRITEs; 0 is 256 MiB. At least two payloads
 	DRCEntries    int // replies in the duplicate request cache, of all clients together; 0 is 16384, negative is none
 
