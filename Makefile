@@ -3,9 +3,10 @@ GO          ?= go
 SEED        ?= 1
 FUZZTIME    ?= 30s
 SEEDS       ?= 1000
+XPRT         = ./internal/rpcrdma ./internal/xprt/clnt ./internal/xprt/svc ./internal/xprt/svcrdma ./internal/xprt/xprtrdma
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos mutants bench cover clean
+.PHONY: help run test test-rxe test-device guest-shell guest-bench kernel-table test-report sweep-1000 vet lint race tree fuzz chaos mutants bench cover cover-xprt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +75,12 @@ bench: ## live throughput against the bounds of this machine
 
 cover: ## coverage by package
 	$(GO) test -cover ./...
+
+cover-xprt: ## how much of RPC-over-RDMA and its two transports the tests reach, all together, and hostile chunks alone
+	@mkdir -p bin; P=$$($(GO) list $(XPRT) | paste -sd,); \
+	  $(GO) test -count=1 -coverpkg=$$P -coverprofile=bin/chunks.cover ./fabric/chunkfuzz >/dev/null && \
+	  $(GO) test -count=1 -coverpkg=$$P -coverprofile=bin/xprt.cover ./internal/rpcrdma ./internal/xprt/... ./nfsclient ./nfsserver ./fabric/... ./scenarios/conformance >/dev/null && \
+	  for f in chunks xprt; do echo "$$f $$($(GO) tool cover -func=bin/$$f.cover | tail -1)"; done
 
 clean:
 	$(GO) clean -testcache
