@@ -406,6 +406,9 @@ func (o *Oracle) inChunk(pos int, n uint32, most uint32) *Want {
 	return nil
 }
 
+// largestFile is what files may have for sure, bytes; for more see RFC 1813 section 3.3.19 (maxfilesize).
+const largestFile = 1 << 40
+
 func (o *Oracle) write(msg []byte, r words) *Want {
 	fh := r.opaque()
 	off, count, stable := r.u64(), r.u32(), r.u32()
@@ -437,6 +440,9 @@ func (o *Oracle) write(msg []byte, r words) *Want {
 		if string(fh) != string(o.Srv.Scratch) {
 			return o.open("the handle is another")
 		}
+	}
+	if off > largestFile-uint64(n) {
+		return o.open("a file of that size is beyond what any server must have (NFS3ERR_FBIG)")
 	}
 	w.apply, w.off, w.count = true, off, n
 	return o.result(o.Srv.plain[procWrite].reply, false)
