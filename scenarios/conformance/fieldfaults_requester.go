@@ -125,8 +125,21 @@ func quick(c nfsclient.Config) nfsclient.Config {
 	return c
 }
 
+// loadTime is far more than a load takes in virtual time. A client that connects again and again for nothing would go on
+// for the whole time of the check.
+const loadTime = 5 * sched.Second
+
+// withinLoadTime bounds what follows.
+func (r *requesterRun) withinLoadTime() {
+	if r.s.Virtual() {
+		ctx, cancel := r.s.WithTimeout(r.ctx, loadTime)
+		r.ctx, r.close = ctx, append(r.close, cancel)
+	}
+}
+
 func reconnectsUnderLoad(r *requesterRun) {
 	r.start(fabricConfig{client: quick(nfsclient.Config{Credits: 16})})
+	r.withinLoadTime()
 	g := r.load(16, 40, 9000)
 	for range 10 {
 		r.noErr(r.s.Sleep(r.ctx, 300*sched.Microsecond), "sleep")
@@ -157,6 +170,7 @@ func reconnectsUnderLoad(r *requesterRun) {
 func disconnectsUnderLoad(r *requesterRun) {
 	for _, mode := range []nfsclient.RegMode{nfsclient.FastReg, nfsclient.MemWindow, nfsclient.Register} {
 		r.start(fabricConfig{client: quick(nfsclient.Config{RegMode: mode})})
+		r.withinLoadTime()
 		g := r.load(8, 30, 20000)
 		disconnects := 0
 		for i := range 12 {
