@@ -318,6 +318,8 @@ func (o *Oracle) rpc(msg []byte) *Want {
 		return o.answer(GarbageArgs, headLen, kinds(Drop, ErrChunk, Disconnect), "the RPC header does not parse (RFC 8166 section 4.5.2)")
 	case flavor != 1 || string(cred) != string(o.Srv.auth) || vflavor != 0 || len(verf) > 0:
 		return o.open("the credential is another")
+	case prog == mountProgram:
+		return o.open("the program is MOUNT, which a server may have here")
 	case prog != nfsProgram:
 		return o.answer(ProgUnavail, headLen, 0, "the program is another (RFC 5531)")
 	case pvers != 3 && o.Srv.others:
@@ -405,6 +407,9 @@ func (o *Oracle) inChunk(pos int, n uint32, most uint32) *Want {
 	}
 	return nil
 }
+
+// mountProgram is that of RFC 1813, appendix I.
+const mountProgram = 100005
 
 // largestFile is what files may have for sure, bytes; for more see RFC 1813 section 3.3.19 (maxfilesize).
 const largestFile = 1 << 40
