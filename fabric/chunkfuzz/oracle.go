@@ -411,8 +411,9 @@ func (o *Oracle) inChunk(pos int, n uint32, most uint32) *Want {
 // mountProgram is that of RFC 1813, appendix I.
 const mountProgram = 100005
 
-// largestFile is what files may have for sure, bytes; for more see RFC 1813 section 3.3.19 (maxfilesize).
-const largestFile = 1 << 40
+// scratchMost is how much of the scratch file is known here, bytes. Far beyond it a server has a largest file, too (RFC 1813 section
+// 3.3.19, maxfilesize).
+const scratchMost = 1 << 20
 
 func (o *Oracle) write(msg []byte, r words) *Want {
 	fh := r.opaque()
@@ -446,8 +447,8 @@ func (o *Oracle) write(msg []byte, r words) *Want {
 			return o.open("the handle is another")
 		}
 	}
-	if off > largestFile-uint64(n) {
-		return o.open("a file of that size is beyond what any server must have (NFS3ERR_FBIG)")
+	if off > scratchMost-uint64(n) {
+		return o.open("the file gets longer than is known here, or than the server has it (NFS3ERR_FBIG)")
 	}
 	w.apply, w.off, w.count = true, off, n
 	return o.result(o.Srv.plain[procWrite].reply, false)

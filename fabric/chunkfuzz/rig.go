@@ -171,7 +171,7 @@ func (r *Rig) readScratch() (n int, err error) {
 		return 0, err
 	}
 	if r.file == nil {
-		r.file = make([]byte, 1<<20)
+		r.file = make([]byte, scratchMost)
 	}
 	n, _, err = r.fs.Read(ctx, a.ID, 0, r.file, &a)
 	return n, err
