@@ -101,7 +101,7 @@ var faults = []Fault{
 		ID:       "F11",
 		Reported: "After a reconnect calls were let go before receives were posted; a reply found none, and the new connection broke.",
 		Right:    "on every connection receives are posted for all calls that are out",
-		Mend:     "not seen to fail yet here, only in F13: receives that are posted 2 ms after the connection is made",
+		Mend:     "posting receives before the connection is made: 2 ms later",
 		checks:   []check{reqr("ReconnectsUnderLoad", receivesBeforeCalls)},
 	},
 	{

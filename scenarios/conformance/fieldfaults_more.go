@@ -69,7 +69,7 @@ func requesterPrivate(r *requesterRun) {
 // receivesBeforeCalls reconnects with no load but one call, which has to find its receive on each connection.
 func receivesBeforeCalls(r *requesterRun) {
 	reconnectsUnderLoad(r)
-	r.start(fabricConfig{client: quick(nfsclient.Config{Credits: 16})})
+	r.start(fabricConfig{client: quick(nfsclient.Config{Credits: 16}), within: loadTime})
 	fh := r.file("f", pattern(9000, 3))
 	buf := make([]byte, 9000)
 	for range 5 {

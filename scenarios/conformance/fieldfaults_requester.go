@@ -129,17 +129,8 @@ func quick(c nfsclient.Config) nfsclient.Config {
 // for the whole time of the check.
 const loadTime = 5 * sched.Second
 
-// withinLoadTime bounds what follows.
-func (r *requesterRun) withinLoadTime() {
-	if r.s.Virtual() {
-		ctx, cancel := r.s.WithTimeout(r.ctx, loadTime)
-		r.ctx, r.close = ctx, append(r.close, cancel)
-	}
-}
-
 func reconnectsUnderLoad(r *requesterRun) {
-	r.start(fabricConfig{client: quick(nfsclient.Config{Credits: 16})})
-	r.withinLoadTime()
+	r.start(fabricConfig{client: quick(nfsclient.Config{Credits: 16}), within: loadTime})
 	g := r.load(16, 40, 9000)
 	for range 10 {
 		r.noErr(r.s.Sleep(r.ctx, 300*sched.Microsecond), "sleep")
@@ -169,8 +160,7 @@ func reconnectsUnderLoad(r *requesterRun) {
 
 func disconnectsUnderLoad(r *requesterRun) {
 	for _, mode := range []nfsclient.RegMode{nfsclient.FastReg, nfsclient.MemWindow, nfsclient.Register} {
-		r.start(fabricConfig{client: quick(nfsclient.Config{RegMode: mode})})
-		r.withinLoadTime()
+		r.start(fabricConfig{client: quick(nfsclient.Config{RegMode: mode}), within: loadTime})
 		g := r.load(8, 30, 20000)
 		disconnects := 0
 		for i := range 12 {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type fabricConfig struct {
 	client       nfsclient.Config
 	server       nfsserver.Config
 	device       *softroce.Personality                             // of both; nil is RoCE
+	within       sched.Duration                                    // how long it may take in virtual time; 0 is checkTime
 	clientDevice *softroce.Personality                             // of the client, if not that of both
 	link         *link.Config                                      // nil is one of 10 Gb/s and 10 us
 	accept       func(conn int, p verbs.ConnParam) verbs.ConnParam // what the server tells
@@ -54,7 +56,7 @@ func (r *requesterRun) start(c fabricConfig) {
 	}
 	r.s = sched.NewVirtual(r.seed)
 	var cancel context.CancelFunc
-	r.ctx, cancel = r.s.WithTimeout(r.base, checkTime)
+	r.ctx, cancel = r.s.WithTimeout(r.base, cmp.Or(c.within, checkTime))
 	// A way there and back of 20 us keeps calls outstanding for a while.
 	if c.link == nil {
 		c.link = &link.Config{BitsPerSecond: 1e10, Delay: 10 * time.Microsecond}
