@@ -48,8 +48,8 @@ func TestChaosWith(t *testing.T) {
 		r, err := fabric.RunChaosWith(bg, uint64(i), o)
 		require.NoError(t, err, "%v\n%v", o, r)
 		assert.Equal(t, o.Live, r.Fingerprint == 0)
-		assert.Positive(t, r.Calls)
-		if !o.Live { // where what was written may all be gone by the end
+		if !o.Live { // where it depends on the machine how far the load gets
+			assert.Positive(t, r.Calls)
 			assert.Positive(t, r.Bytes)
 		}
 	}
