@@ -62,8 +62,9 @@ type end struct {
 
 // posted is a work request that the device took, and completion what came of it.
 type posted struct {
-	id int
-	s  *Step
+	id  int
+	s   *Step
+	inv uint32 // SEND_WITH_INV: the key
 }
 
 type completion struct {
@@ -82,7 +83,7 @@ type hazard struct {
 type model struct {
 	ends [2]end
 	wcs  map[int]completion        // by step
-	cur  int                       // the step that is judged
+	cur  posted                    // what is judged
 	seen [verbs.GeneralErr + 1]int // work requests by how they ended
 
 	sources, sinks []hazard // of READs since the last fence: in the peer's memory, in the own
@@ -220,7 +221,27 @@ func (m *model) completes(id int, signaled bool, may statuses, s *Step) error {
 	if c.wc.Status == verbs.Success && !signaled {
 		return fmt.Errorf("step %d: a completion, and it was not signaled", id)
 	}
+	if c.wc.Status != verbs.Success || s == nil {
+		return nil
+	}
+	if c.wc.Op != s.Op && c.wc.Op != plain(s.Op) {
+		return fmt.Errorf("step %d: completed as %v, want %v", id, c.wc.Op, s.Op)
+	}
+	if n := total(s.Local); s.Op == verbs.OpRDMARead && int64(c.wc.ByteLen) != n {
+		return fmt.Errorf("step %d: a READ of %d bytes, want %d", id, c.wc.ByteLen, n)
+	}
 	return nil
+}
+
+// plain is what libibverbs may call it in a completion: without immediate data and invalidation.
+func plain(o verbs.Opcode) verbs.Opcode {
+	switch o {
+	case verbs.OpSendWithImm, verbs.OpSendWithInv:
+		return verbs.OpSend
+	case verbs.OpRDMAWriteWithImm:
+		return verbs.OpRDMAWrite
+	}
+	return o
 }
 
 // status is how a step has ended: a success may have no completion.
@@ -253,7 +274,7 @@ func (m *model) one(w posted) error {
 	if s.Flags&verbs.Fence != 0 {
 		m.fence()
 	}
-	m.cur = w.id
+	m.cur = w
 	v, err := m.decide(w.id, s)
 	if err != nil {
 		return err
@@ -360,7 +381,7 @@ func (m *model) read(s *Step, n int64) verdict {
 	}
 	from := &b.bufs[s.Buf]
 	data := buffer{slices.Clone(from.want[at : at+n]), slices.Clone(from.loose[at : at+n])}
-	a.put(s.Local, data, m.status(m.cur) != verbs.Success)
+	a.put(s.Local, data, m.status(m.cur.id) != verbs.Success)
 	m.sources = append(m.sources, hazard{s.Buf, at, n})
 	for _, p := range s.Local {
 		m.sinks = append(m.sinks, hazard{p.Buf, p.Off, int64(p.Len)})
@@ -377,7 +398,7 @@ func (m *model) write(s *Step, data buffer) (verdict, error) {
 		v := verdict{may: statuses{verbs.RemAccessErr}, both: true, why: "remote memory that the rkey does not allow (9.7.4)"}
 		if imm && len(b.recvs) == 0 {
 			v.may = append(v.may, verbs.RNRRetryExcErr)
-			v.both = m.status(m.cur) != verbs.RNRRetryExcErr
+			v.both = m.status(m.cur.id) != verbs.RNRRetryExcErr
 		}
 		return v, nil
 	}
@@ -450,6 +471,21 @@ func (m *model) receives(b *end, may statuses, n int64, op verbs.Opcode) error {
 	}
 	if c.wc.Status == verbs.Success && (int64(c.wc.ByteLen) != n || c.wc.Op != op) {
 		return fmt.Errorf("step %d: received %v of %d bytes, want %v of %d", r.id, c.wc.Op, c.wc.ByteLen, op, n)
+	}
+	if c.wc.Status != verbs.Success {
+		return nil
+	}
+	var want verbs.WC
+	switch m.cur.s.Op {
+	case verbs.OpSendWithImm, verbs.OpRDMAWriteWithImm:
+		want = verbs.WC{Flags: verbs.WCWithImm, Imm: uint32(m.cur.id)}
+	case verbs.OpSendWithInv:
+		want = verbs.WC{Flags: verbs.WCWithInv, InvKey: m.cur.inv}
+	}
+	if c.wc.Flags != want.Flags || want.Flags&verbs.WCWithImm != 0 && c.wc.Imm != want.Imm ||
+		want.Flags&verbs.WCWithInv != 0 && c.wc.InvKey != want.InvKey {
+		return fmt.Errorf("step %d: received with flags %d, immediate %#x, invalidated key %#x, want %d, %#x, %#x", r.id,
+			c.wc.Flags, c.wc.Imm, c.wc.InvKey, want.Flags, want.Imm, want.InvKey)
 	}
 	return nil
 }

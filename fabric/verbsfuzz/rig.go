@@ -155,6 +155,7 @@ func (r *Rig) connect(p *Program) (err error) {
 	clear(r.m.wcs)
 	clear(r.ids)
 	for i, e := range r.peer {
+		r.work[i] = r.work[i][:0] // of a program that went wrong
 		for k, b := range e.mem {
 			_, _ = r.rnd.Read(b)
 			copy(r.m.ends[i].bufs[k].want, b)
@@ -298,11 +299,13 @@ func (r *Rig) post(id int, s *Step) error {
 	e := r.peer[s.By]
 	r.ids[id] = s
 	var err error
+	var inv uint32
 	if s.Op == verbs.OpRecv {
 		_, err = e.qp.PostRecv([]verbs.RecvWR{{ID: uint64(id), SGEs: r.sges(e, s.Local)}})
 	} else {
 		var wr verbs.SendWR
 		if wr, err = r.workRequest(id, s); err == nil {
+			inv = wr.InvKey
 			_, err = e.qp.PostSend([]verbs.SendWR{wr})
 		}
 	}
@@ -311,7 +314,7 @@ func (r *Rig) post(id int, s *Step) error {
 	case err == nil && must:
 		return errors.New("was taken, and is beyond the limits of the queue pair")
 	case err == nil:
-		r.work[s.By] = append(r.work[s.By], posted{id, s})
+		r.work[s.By] = append(r.work[s.By], posted{id, s, inv})
 		return nil
 	case !must && !may:
 		return fmt.Errorf("was refused: %w", err)
