@@ -111,6 +111,10 @@ const (
 // Good says that the test noticed.
 func (v Verdict) Good() bool { return v == Seen || v == Panicked }
 
+// limited runs a test with 10 GiB of address space: a mutant without a bound may take all memory of the machine, which
+// F04's did. The stories take 1.6 GB without a mutant, F11's mutant 6.4 (and touches 0.9).
+const limited = `sh -c 'ulimit -v 10485760; exec "$@"' sh`
+
 // Run tests m in a copy made by overlay, and gives the first line that says what was wrong.
 func (m *Mutant) Run(root, dir string) (v Verdict, why string, err error) {
 	files, err := m.Apply(root)
@@ -141,7 +145,8 @@ func (m *Mutant) Run(root, dir string) (v Verdict, why string, err error) {
 	for i, p := range parts {
 		parts[i] = "^" + p + "$"
 	}
-	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout=180s", "-overlay", list, "-run", strings.Join(parts, "/"), m.Pkg)
+	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout=180s", "-exec", limited, "-overlay", list,
+		"-run", strings.Join(parts, "/"), m.Pkg)
 	cmd.Dir = root
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -161,6 +166,8 @@ func judge(out, test string, failed bool) (Verdict, string) {
 		return Hung, ""
 	case strings.Contains(out, "panic: "):
 		return Panicked, firstLine(out, "panic: ")
+	case strings.Contains(out, "fatal error: "): // of the runtime: no memory, say
+		return Panicked, firstLine(out, "fatal error: ")
 	case strings.Contains(out, "--- FAIL: "+test+" "), strings.Contains(out, "--- FAIL: "+test+"/"):
 		return Seen, firstLine(out, "Error:")
 	}

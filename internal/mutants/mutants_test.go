@@ -104,6 +104,8 @@ func TestJudge(t *testing.T) {
 		{"x.go:1: undefined\nFAIL x [build failed]", true, NoBuild},
 		{"panic: test timed out after 3m", true, Hung},
 		{"panic: sched: task", true, Panicked},
+		{"fatal error: runtime: cannot allocate memory", true, Panicked},
+		{"signal: killed\nFAIL x 59.012s", true, NotSeen},
 		{"FAIL: leaked goroutine", true, NotSeen},
 	} {
 		v, _ := judge(c.out, "TestX/F01", c.failed)

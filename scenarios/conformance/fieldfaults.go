@@ -101,7 +101,7 @@ var faults = []Fault{
 		ID:       "F11",
 		Reported: "After a reconnect calls were let go before receives were posted; a reply found none, and the new connection broke.",
 		Right:    "on every connection receives are posted for all calls that are out",
-		Mend:     "posting receives before the connection is made: 2 ms later",
+		Mend:     "posting receives before the connection is made: 2 ms later; then no mount succeeds, so the reconnect is not reached",
 		checks:   []check{reqr("ReconnectsUnderLoad", receivesBeforeCalls)},
 	},
 	{
